@@ -18,7 +18,7 @@ type BoostOptions struct {
 	Level        float64 // in (0,1)
 	Trees        int
 	LearningRate float64
-	Seed         uint64 // only used with MaxFeatures
+	Seed         uint64 // used only if MaxFeatures is below 1
 	// Threads is the number of columns that are searched for splits at the same time; 0 is
 	// GOMAXPROCS.
 	Threads int
@@ -30,7 +30,7 @@ type Boosted struct {
 	Base         float64   `state:"base"` // the prediction without trees
 	LearningRate float64   `state:"learning_rate"`
 	Trees        Trees     `state:"trees"`
-	Values       []float64 `state:"value[leaves]"` // by tree and leaf, not yet scaled by the learning rate
+	Values       []float64 `state:"value[leaves]"` // value of each leaf of each tree, not scaled by the learning rate
 }
 
 // Boost fits one quantile of one target per row of data, by the steps of Friedman (2001): each
@@ -43,13 +43,13 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	wide := make([]float64, len(y))
+	targets := make([]float64, len(y))
 	for i, v := range y {
-		wide[i] = float64(v)
+		targets[i] = float64(v)
 	}
-	b := &Boosted{Base: quantile.Percentile(wide, 100*o.Level), LearningRate: o.LearningRate}
+	b := &Boosted{Base: quantile.Percentile(targets, 100*o.Level), LearningRate: o.LearningRate}
 	g := newGrower(data, o.Options, o.Threads)
-	residuals := &residuals{of: make([]float64, len(y))}
+	residuals := &residuals{values: make([]float64, len(y))}
 	predicted, above := make([]float64, len(y)), make([]float64, len(y))
 	for i := range predicted {
 		predicted[i] = b.Base
@@ -105,8 +105,8 @@ func (b *Boosted) Predict(dst []float64, x blas32.General) {
 
 // residuals computes the quantiles of the residuals in each leaf.
 type residuals struct {
-	start []int
-	of    []float64 // by leaf
+	start  []int     // start of each leaf in values
+	values []float64 // residuals, ordered by leaf
 }
 
 // quantiles returns, for each leaf, the smallest residual that is at least as large as a
@@ -119,16 +119,16 @@ func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted [
 	for l := range leaves {
 		r.start[l+1] += r.start[l]
 	}
-	at := slices.Clone(r.start[:leaves])
+	next := slices.Clone(r.start[:leaves])
 	for i, l := range leaf {
-		r.of[at[l]] = float64(y[i]) - predicted[i]
-		at[l]++
+		r.values[next[l]] = float64(y[i]) - predicted[i]
+		next[l]++
 	}
 	values := make([]float64, leaves)
 	for l := range values {
-		in := r.of[r.start[l]:r.start[l+1]]
-		n := float64(len(in))
-		values[l] = quantile.Select(in, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
+		leafResiduals := r.values[r.start[l]:r.start[l+1]]
+		n := float64(len(leafResiduals))
+		values[l] = quantile.Select(leafResiduals, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
 	}
 	return values
 }

@@ -26,13 +26,13 @@ func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
 		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
-		one := boost(t, bins, 4*worthwhile/8, o)
+		one := boost(t, bins, 4*minParallelElements/8, o)
 		o.Threads = 4
-		if many := boost(t, bins, 4*worthwhile/8, o); !reflect.DeepEqual(one, many) {
+		if many := boost(t, bins, 4*minParallelElements/8, o); !reflect.DeepEqual(one, many) {
 			t.Errorf("bins %d: four threads fit another model than one", bins)
 		}
 		o.Seed = 1
-		if other := boost(t, bins, 4*worthwhile/8, o); reflect.DeepEqual(one, other) {
+		if other := boost(t, bins, 4*minParallelElements/8, o); reflect.DeepEqual(one, other) {
 			t.Errorf("bins %d: two seeds fit one model of half of the columns", bins)
 		}
 	}
@@ -81,7 +81,7 @@ func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	}
 	for i, v := range y {
 		if math.Abs(p[i]-float64(v)) > 0.01 {
-			t.Fatalf("row %d of no noise: %v, want %v", i, p[i], v)
+			t.Fatalf("row %d, which has no noise: %v, want %v", i, p[i], v)
 		}
 	}
 }

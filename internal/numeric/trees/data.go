@@ -26,9 +26,9 @@ const (
 // also concurrently.
 type Data struct {
 	rows, cols int
-	columns    []float32 // cols × rows
-	codes      []uint16  // bins of the elements, cols × rows
-	bins       [][]bin   // by column, in increasing order
+	columns    []float32 // column by column
+	codes      []uint16  // index of the bin of each element, column by column
+	bins       [][]bin   // bins of each column, in increasing order
 }
 
 // bin is the range of training values that share a code.
@@ -67,7 +67,7 @@ func NewData(x blas32.General, bins int) (*Data, error) {
 			sorted[i] = int32(i)
 		}
 		slices.SortFunc(sorted, func(a, b int32) int { return cmp.Or(cmp.Compare(column[a], column[b]), cmp.Compare(a, b)) })
-		d.bins[f] = cut(column, sorted, bins, d.codes[f*x.Rows:(f+1)*x.Rows])
+		d.bins[f] = makeBins(column, sorted, bins, d.codes[f*x.Rows:(f+1)*x.Rows])
 	})
 	return d, nil
 }
@@ -75,7 +75,7 @@ func NewData(x blas32.General, bins int) (*Data, error) {
 // cut divides a column into at most n bins, of equal values or of about equally many rows, and
 // writes the bin of each row to codes. sorted lists the rows in increasing order of the
 // column.
-func cut(column []float32, sorted []int32, n int, codes []uint16) []bin {
+func makeBins(column []float32, sorted []int32, n int, codes []uint16) []bin {
 	distinct := 1
 	for i := 1; i < len(sorted); i++ {
 		if column[sorted[i]] != column[sorted[i-1]] {
@@ -98,7 +98,7 @@ func cut(column []float32, sorted []int32, n int, codes []uint16) []bin {
 func (d *Data) column(f int) []float32 { return d.columns[f*d.rows : (f+1)*d.rows] }
 
 // between returns the largest float32 that does not exceed the midpoint of a and b, a < b.
-func between(a, b float32) float32 {
+func midpoint(a, b float32) float32 {
 	middle := (float64(a) + float64(b)) / 2
 	m := float32(middle)
 	if float64(m) > middle {

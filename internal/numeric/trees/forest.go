@@ -37,19 +37,19 @@ type Forest struct {
 
 // Restored implements rows.Restored.
 func (f *Forest) Restored() error {
-	at := 0
+	start := 0
 	for l, n := range f.Sizes {
-		if int(n) > len(f.Members)-at {
+		if int(n) > len(f.Members)-start {
 			return fmt.Errorf("%d leaves have more members than %d", len(f.Sizes), len(f.Members))
 		}
-		in := f.Members[at : at+int(n)]
-		if !slices.IsSorted(in) || int(in[n-1]) >= len(f.Values) {
+		members := f.Members[start : start+int(n)]
+		if !slices.IsSorted(members) || int(members[n-1]) >= len(f.Values) {
 			return fmt.Errorf("the members of leaf %d are out of order or range", l)
 		}
-		at += int(n)
+		start += int(n)
 	}
-	if at != len(f.Members) {
-		return fmt.Errorf("%d leaves have %d members of %d", len(f.Sizes), at, len(f.Members))
+	if start != len(f.Members) {
+		return fmt.Errorf("%d leaves have %d members of %d", len(f.Sizes), start, len(f.Members))
 	}
 	f.prepare()
 	return nil
@@ -76,7 +76,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 					return err
 				}
 				rng := rand.New(rand.NewPCG(o.Seed, uint64(k)))
-				draw(counts, rng)
+				drawBootstrap(counts, rng)
 				tree := g.grow(targets.centred, counts, rng.Uint64())
 				grown[k] = targets.bagged(tree, g.leaf, counts)
 				if o.Grown != nil {
@@ -102,7 +102,7 @@ func newForest(values []float32, grown []bagged) *Forest {
 }
 
 // draw counts how often each row is in a bootstrap sample.
-func draw(counts []int32, rng *rand.Rand) {
+func drawBootstrap(counts []int32, rng *rand.Rand) {
 	clear(counts)
 	n := uint64(len(counts))
 	for range counts {
@@ -112,9 +112,9 @@ func draw(counts []int32, rng *rand.Rand) {
 
 // targets holds training targets in the forms that forests need.
 type targets struct {
-	values  []float32 // distinct, increasing
-	rank    []int32   // position of each row's target in values
-	order   []int32   // rows by increasing rank
+	values  []float32 // distinct targets, increasing
+	rank    []int32   // index of each row's target in values
+	order   []int32   // rows in order of increasing rank
 	centred []float64 // targets minus their mean
 }
 
@@ -151,17 +151,17 @@ func (t *targets) bagged(tree Tree, leaf, counts []int32) bagged {
 			b.sizes[l] += counts[i]
 		}
 	}
-	at, sum := make([]int32, tree.Leaves), int32(0)
+	next, sum := make([]int32, tree.Leaves), int32(0)
 	for l, n := range b.sizes {
-		at[l] = sum
+		next[l] = sum
 		sum += n
 	}
 	b.members = make([]int32, sum)
 	for _, i := range t.order {
 		if l := leaf[i]; l >= 0 {
 			for range counts[i] {
-				b.members[at[l]] = t.rank[i]
-				at[l]++
+				b.members[next[l]] = t.rank[i]
+				next[l]++
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func membersOf(f *Forest, k int, l int32) []int32 {
 }
 
 // smallestValue returns the quantile at tau by its definition.
-func smallestValue(f *Forest, x []float32, tau float64) float32 {
+func quantileByDefinition(f *Forest, x []float32, tau float64) float32 {
 	w := make([]float64, len(f.Values))
 	for k := range f.Trees {
 		members := membersOf(f, k, f.Trees[k].Leaf(x))
@@ -108,7 +108,7 @@ func TestQuantilesFollowTheDefinition(t *testing.T) {
 			f.Quantiles(got, test, levels)
 			for i := range test.Rows {
 				for l, tau := range levels {
-					want := smallestValue(f, test.Data[i*test.Stride:], tau)
+					want := quantileByDefinition(f, test.Data[i*test.Stride:], tau)
 					if got := got[i*len(levels)+l]; got != want {
 						t.Fatalf("row %d at %v: %v, want %v", i, tau, got, want)
 					}
@@ -143,7 +143,7 @@ func TestLeavesHoldTheirRows(t *testing.T) {
 // distinct rows.
 func TestBootstrap(t *testing.T) {
 	counts := make([]int32, 10000)
-	draw(counts, rand.New(rand.NewPCG(5, 5)))
+	drawBootstrap(counts, rand.New(rand.NewPCG(5, 5)))
 	var sum, distinct int32
 	for _, c := range counts {
 		sum += c
@@ -170,7 +170,7 @@ func TestForestDependsOnSeedNotThreads(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestMakeBins(t *testing.T) {
 	for _, c := range []struct{ rows, distinct, n, bins int }{
 		{1000, 1000, 10, 10}, {1000, 10, 10, 10}, {1000, 3, 255, 3}, {5, 5, 255, 5}, {1000, 900, 255, 255},
 	} {
@@ -179,7 +179,7 @@ func TestCut(t *testing.T) {
 			column[i], sorted[i] = float32(i*c.distinct/c.rows), int32(i)
 		}
 		codes := make([]uint16, c.rows)
-		bins := cut(column, sorted, c.n, codes)
+		bins := makeBins(column, sorted, c.n, codes)
 		if len(bins) != c.bins {
 			t.Errorf("%+v: %d bins", c, len(bins))
 		}
@@ -199,7 +199,7 @@ func TestCut(t *testing.T) {
 
 // TestSplitsAreSoughtBeyondConstantColumns has one informative column among constant ones. A
 // node that draws only constant columns must try others.
-func TestSplitsAreSoughtBeyondConstantColumns(t *testing.T) {
+func TestNodesTryOtherColumns(t *testing.T) {
 	x := blas32.General{Rows: 40, Cols: 6, Stride: 6, Data: make([]float32, 240)}
 	y := make([]float32, 40)
 	for i := range y {
@@ -220,11 +220,11 @@ func TestThresholdsLieBetween(t *testing.T) {
 		v := []float64{float64(float32(rng.NormFloat64())), float64(float32(rng.NormFloat64()))}
 		sort.Float64s(v)
 		a, b := float32(v[0]), float32(v[1])
-		if m := between(a, b); m < a || m >= b {
+		if m := midpoint(a, b); m < a || m >= b {
 			t.Fatalf("%v is not between %v and %v", m, a, b)
 		}
 	}
-	if m := between(1, 1.0000001); m != 1 {
+	if m := midpoint(1, 1.0000001); m != 1 {
 		t.Errorf("between neighbours: %v", m)
 	}
 }

@@ -9,58 +9,58 @@ import (
 )
 
 // mostLevels limits the depth of trees in a graph, which has nodes for each level.
-const mostLevels = 100
+const maxLevels = 100
 
 // Graph writes, for each row of x, the value of the leaf that it reaches in each tree,
 // n×trees. values are given by tree and leaf.
 func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	var roots, feature, left []int64
 	var threshold []float32
-	var held []float64
+	var nodeValues []float64
 	levels := 0
 	for _, tree := range t {
 		root := len(feature)
 		roots = append(roots, int64(root))
 		depth := make([]int, len(tree.Feature))
 		for i, f := range tree.Feature {
-			if f < 0 { // rows stay in a leaf
+			if f < 0 { // a leaf is its own child, so rows stay there
 				feature, threshold, left = append(feature, 0), append(threshold, float32(math.Inf(1))), append(left, int64(root+i))
-				held = append(held, values[tree.Left[i]])
+				nodeValues = append(nodeValues, values[tree.Left[i]])
 				levels = max(levels, depth[i])
 				continue
 			}
 			l := tree.Left[i]
 			depth[l], depth[l+1] = depth[i]+1, depth[i]+1
 			feature, threshold, left = append(feature, int64(f)), append(threshold, tree.Threshold[i]), append(left, int64(root)+int64(l))
-			held = append(held, 0)
+			nodeValues = append(nodeValues, 0)
 		}
 		values = values[tree.Leaves:]
 	}
-	if levels > mostLevels {
-		return graph.Tensor{}, graph.Refuse("its trees have %d levels, and a graph holds %d at most: fit it with a max_depth", levels, mostLevels)
+	if levels > maxLevels {
+		return graph.Tensor{}, graph.Refuse("its trees have %d levels, and a graph holds %d at most: fit it with a max_depth", levels, maxLevels)
 	}
 	if size := 28 * len(feature); size > graph.MostBank {
 		return graph.Tensor{}, graph.Refuse("its trees are %d MB, and a graph holds %d MB at most: fit it with fewer trees", size>>20, graph.MostBank>>20)
 	}
 	row := x.RowNumbers()
-	at, start, flat := row.Mul(0.).Add(x.Constant(roots)), row.Mul(float64(x.Cols())), x.Reshape(-1)
+	node, start, flat := row.Mul(0.).Add(x.Constant(roots)), row.Mul(float64(x.Cols())), x.Reshape(-1)
 	features, thresholds, lefts := x.Constant(feature), x.Constant(threshold), x.Constant(left)
 	for range levels {
-		v := at.Lookup(features).Add(start).Lookup(flat)
-		at = at.Lookup(lefts).Add(at.Lookup(thresholds).Less(v).To(pb.TensorProto_INT64))
+		v := node.Lookup(features).Add(start).Lookup(flat)
+		node = node.Lookup(lefts).Add(node.Lookup(thresholds).Less(v).To(pb.TensorProto_INT64))
 	}
-	return at.Lookup(held), nil
+	return node.Lookup(nodeValues), nil
 }
 
 // mostMembers limits the number of training targets that a graph sorts for a row.
-const mostMembers = 1 << 13
+const maxMembers = 1 << 13
 
 // QuantilesGraph writes the computation of Quantiles as graph nodes, for the rows of x, n ×
 // levels.
 func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	// By leaf: the distinct positions in Values, and the fraction of each.
 	var positions, shares [][]float64
-	numbers, members, most := make([]float64, len(f.Sizes)), f.Members, 0
+	numbers, members, largestLeaf := make([]float64, len(f.Sizes)), f.Members, 0
 	for l, size := range f.Sizes {
 		numbers[l] = float64(l)
 		var at, share []float64
@@ -72,16 +72,16 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 			at, share = append(at, float64(m)), append(share, 1/float64(size))
 		}
 		positions, shares = append(positions, at), append(shares, share)
-		members, most = members[size:], max(most, len(at))
+		members, largestLeaf = members[size:], max(largestLeaf, len(at))
 	}
 	trees := len(f.Trees)
-	k := trees * most
-	if k > mostMembers || 16*len(numbers)*most > graph.MostBank {
-		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, most)
+	k := trees * largestLeaf
+	if k > maxMembers || 16*len(numbers)*largestLeaf > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, largestLeaf)
 	}
-	var position, share []float64 // leaves × most
+	var position, share []float64 // leaves×largestLeaf, padded with positions after the last value
 	for l := range numbers {
-		missing := most - len(positions[l])
+		missing := largestLeaf - len(positions[l])
 		position = append(append(position, positions[l]...), slices.Repeat([]float64{float64(len(f.Values))}, missing)...)
 		share = append(append(share, shares[l]...), make([]float64, missing)...)
 	}
@@ -89,18 +89,18 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	if err != nil {
 		return leaf, err
 	}
-	member, want := make([]float64, most), make([]float64, len(levels))
+	member, requiredWeights := make([]float64, largestLeaf), make([]float64, len(levels))
 	for i := range member {
 		member[i] = float64(i)
 	}
 	for l, tau := range levels {
-		want[l] = min(wanted(tau, trees), float64(trees)*(1-1e-9))
+		requiredWeights[l] = min(requiredWeight(tau, trees), float64(trees)*(1-1e-9))
 	}
-	at := leaf.Mul(float64(most)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
+	at := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
 	sorted, order := at.Lookup(position).Smallest(k)
 	row := x.RowNumbers().Mul(float64(k))
 	weight := order.Add(row).Lookup(at.Lookup(share).Reshape(-1))
 	sums := weight.CumSum().Add(weight)
-	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count(len(want)).To(pb.TensorProto_INT64)
+	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(requiredWeights, len(requiredWeights), 1)).Count(len(requiredWeights)).To(pb.TensorProto_INT64)
 	return less.Add(row).Lookup(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Lookup(f.Values), nil
 }

@@ -13,16 +13,16 @@ import (
 
 // Options limits the growth of a tree. The zero value grows until leaves are pure.
 type Options struct {
-	MaxDepth int // largest depth of a leaf, with the root at 0; 0 is no limit
-	MinSplit int // least number of rows of a node that is split; 0 is 2
-	MinLeaf  int // least number of rows of a leaf; 0 is 1
+	MaxDepth int // largest depth of a leaf, with depth 0 at the root; 0 stands for no limit
+	MinSplit int // smallest number of rows of a node that is split; 0 stands for 2
+	MinLeaf  int // smallest number of rows in a leaf; 0 stands for 1
 	// MaxFeatures is the fraction of columns, in (0,1], that each node tries, drawn anew for
 	// every node; 0 is all of them. If none of these can be split, the node tries more.
 	MaxFeatures float64
 }
 
 // resolved replaces zero values by their defaults.
-func (o Options) resolved() Options {
+func (o Options) withDefaults() Options {
 	o.MaxDepth, o.MinSplit = cmp.Or(o.MaxDepth, math.MaxInt32), cmp.Or(o.MinSplit, 2)
 	o.MinLeaf, o.MaxFeatures = cmp.Or(o.MinLeaf, 1), cmp.Or(o.MaxFeatures, 1)
 	return o
@@ -30,27 +30,27 @@ func (o Options) resolved() Options {
 
 // grower grows one tree after another, reusing its memory.
 type grower struct {
-	data    *Data
-	o       Options
-	sampled int // number of columns that a node tries
-	workers int
-	search  *histogram
+	data           *Data
+	options        Options
+	columnsPerNode int // number of columns that a node searches first
+	workers        int
+	search         *histogram
 
-	bag     []int32  // rows of data in the bootstrap sample, in order
-	targets []target // by position in the bag
-	rows    []int32  // positions in the bag; the positions of a node are contiguous
-	swap    []int32
-	left    []uint8 // by position in the bag: 1 if the row goes to the left child
-	seed    uint64
+	bag      []int32  // row numbers of the bootstrap sample, increasing
+	targets  []target // target of each row in the bag
+	rows     []int32  // indices into bag, ordered such that the rows of a node are contiguous
+	scratch  []int32
+	goesLeft []uint8 // for each row in the bag, 1 if it goes to the left child
+	seed     uint64
 
 	tree  Tree
-	leaf  []int32 // leaf of each row of data, −1 if not in the bag
+	leaf  []int32 // leaf of each row of data, or −1 if the row is not in the bag
 	stack []*node
 	free  []*node
 
-	best       [2][]split // best split of each child by column
-	candidates [2][]bool
-	order      []int
+	best       [2][]split // best split of each child in each column
+	candidates [2][]bool  // whether each child searches each column
+	order      []int      // columns in random order
 }
 
 // target is the contribution of a row to the sums of a node.
@@ -59,12 +59,12 @@ type target struct{ y, weight float64 }
 // node is a node that may still be split.
 type node struct {
 	id, depth   int32
-	lo, hi      int // its range in rows
-	path        uint64
+	lo, hi      int    // the node has the rows lo to hi−1 of grower.rows
+	path        uint64 // hash of the position in the tree
 	weight, sum float64
-	pure        bool
+	pure        bool // whether all targets are equal
 	split       split
-	cells       []cell // its histograms, or nil
+	cells       []cell // histograms of all columns, or nil
 }
 
 func (n *node) rows() int { return n.hi - n.lo }
@@ -79,11 +79,11 @@ type split struct {
 var noSplit = split{gain: -1}
 
 func newGrower(data *Data, o Options, workers int) *grower {
-	o = o.resolved()
+	o = o.withDefaults()
 	g := &grower{
-		data: data, o: o, workers: workers,
-		sampled: max(1, int(o.MaxFeatures*float64(data.cols))),
-		rows:    make([]int32, data.rows), swap: make([]int32, data.rows), left: make([]uint8, data.rows),
+		data: data, options: o, workers: workers,
+		columnsPerNode: max(1, int(o.MaxFeatures*float64(data.cols))),
+		rows:           make([]int32, data.rows), scratch: make([]int32, data.rows), goesLeft: make([]uint8, data.rows),
 		leaf: make([]int32, data.rows), targets: make([]target, 0, data.rows), order: make([]int, data.cols),
 	}
 	for c := range 2 {
@@ -115,29 +115,29 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	root := g.node(0, len(g.bag), 0, 1)
 	if g.splittable(root) {
 		g.search.begin(root)
-		g.mark(root, g.candidates[0])
-		g.eachColumn(root.rows(), func(worker, f int) {
+		g.drawCandidates(root, g.candidates[0])
+		g.forEachColumn(root.rows(), func(worker, f int) {
 			g.best[0][f] = noSplit
 			if g.candidates[0][f] {
-				g.best[0][f] = g.search.find(worker, f, root)
+				g.best[0][f] = g.search.findSplit(worker, f, root)
 			}
 		})
-		g.choose(root, 0)
+		g.chooseSplit(root, 0)
 	}
 	g.stack = append(g.stack[:0], root)
 	for len(g.stack) > 0 {
-		n := g.stack[len(g.stack)-1]
+		next := g.stack[len(g.stack)-1]
 		g.stack = g.stack[:len(g.stack)-1]
-		if n.split.gain < 0 {
-			number := g.tree.seal(n.id)
-			for _, r := range g.rows[n.lo:n.hi] {
+		if next.split.gain < 0 {
+			number := g.tree.makeLeaf(next.id)
+			for _, r := range g.rows[next.lo:next.hi] {
 				g.leaf[g.bag[r]] = number
 			}
 		} else {
-			g.expand(n)
+			g.expand(next)
 		}
-		g.search.done(n)
-		g.free = append(g.free, n)
+		g.search.release(next)
+		g.free = append(g.free, next)
 	}
 	return g.tree
 }
@@ -145,22 +145,22 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 // expand splits n and searches the splits of its children.
 func (g *grower) expand(n *node) {
 	children := g.divide(n)
-	var live [2]bool
+	var splittable [2]bool
 	for c, child := range children {
-		live[c] = g.splittable(child)
-		if live[c] {
-			g.mark(child, g.candidates[c])
+		splittable[c] = g.splittable(child)
+		if splittable[c] {
+			g.drawCandidates(child, g.candidates[c])
 		}
 	}
-	if live[0] || live[1] {
-		g.search.divided(n, children, live)
-		g.eachColumn(n.rows(), func(worker, f int) {
-			g.best[0][f], g.best[1][f] = g.search.among(worker, f, children,
-				[2]bool{live[0] && g.candidates[0][f], live[1] && g.candidates[1][f]})
+	if splittable[0] || splittable[1] {
+		g.search.assignCells(n, children, splittable)
+		g.forEachColumn(n.rows(), func(worker, f int) {
+			g.best[0][f], g.best[1][f] = g.search.searchChildren(worker, f, children,
+				[2]bool{splittable[0] && g.candidates[0][f], splittable[1] && g.candidates[1][f]})
 		})
 		for c, child := range children {
-			if live[c] {
-				g.choose(child, c)
+			if splittable[c] {
+				g.chooseSplit(child, c)
 			}
 		}
 	}
@@ -177,12 +177,12 @@ func (g *grower) divide(n *node) [2]*node {
 		if column[g.bag[row]] <= threshold {
 			left = 1
 		}
-		g.left[row] = left
-		rows[l], g.swap[r] = row, row
+		g.goesLeft[row] = left
+		rows[l], g.scratch[r] = row, row
 		l += int(left)
 		r += 1 - int(left)
 	}
-	copy(rows[l:], g.swap[:r])
+	copy(rows[l:], g.scratch[:r])
 	// Paths of different nodes differ, whatever their depth, except by chance.
 	path := n.path * 0x9e3779b97f4a7c15
 	a := g.node(n.lo, n.lo+l, n.depth+1, path+1)
@@ -210,18 +210,18 @@ func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 }
 
 func (g *grower) splittable(n *node) bool {
-	return !n.pure && int(n.depth) < g.o.MaxDepth && n.rows() >= g.o.MinSplit && n.rows() >= 2*g.o.MinLeaf
+	return !n.pure && int(n.depth) < g.options.MaxDepth && n.rows() >= g.options.MinSplit && n.rows() >= 2*g.options.MinLeaf
 }
 
 // mark draws the columns that n tries. They depend only on the seed and on the position of the
 // node in the tree.
-func (g *grower) mark(n *node, candidates []bool) {
-	all := g.sampled == g.data.cols
+func (g *grower) drawCandidates(n *node, candidates []bool) {
+	all := g.columnsPerNode == g.data.cols
 	for f := range candidates {
 		candidates[f] = all
 	}
 	if !all {
-		for _, f := range g.shuffled(n)[:g.sampled] {
+		for _, f := range g.shuffled(n)[:g.columnsPerNode] {
 			candidates[f] = true
 		}
 	}
@@ -237,17 +237,17 @@ func (g *grower) shuffled(n *node) []int {
 }
 
 // choose takes the best split found for n, the first of equals.
-func (g *grower) choose(n *node, c int) {
+func (g *grower) chooseSplit(n *node, c int) {
 	for _, s := range g.best[c] {
 		if s.gain > n.split.gain {
 			n.split = s
 		}
 	}
-	if n.split.gain >= 0 || g.sampled == g.data.cols {
+	if n.split.gain >= 0 || g.columnsPerNode == g.data.cols {
 		return
 	}
-	for _, f := range g.shuffled(n)[g.sampled:] {
-		if n.split = g.search.find(0, f, n); n.split.gain >= 0 {
+	for _, f := range g.shuffled(n)[g.columnsPerNode:] {
+		if n.split = g.search.findSplit(0, f, n); n.split.gain >= 0 {
 			return
 		}
 	}
@@ -255,11 +255,11 @@ func (g *grower) choose(n *node, c int) {
 
 // worthwhile is the number of elements above which searching the columns of a node is worth a
 // second goroutine.
-const worthwhile = 1 << 14
+const minParallelElements = 1 << 14
 
-func (g *grower) eachColumn(rows int, f func(worker, column int)) {
+func (g *grower) forEachColumn(rows int, f func(worker, column int)) {
 	workers := g.workers
-	if rows*g.data.cols < worthwhile {
+	if rows*g.data.cols < minParallelElements {
 		workers = 1
 	}
 	inParallel(workers, g.data.cols, f)

@@ -5,126 +5,135 @@ import (
 	"slices"
 )
 
-// histogram searches the splits between bins. Large nodes keep their histograms: the larger
-// child then takes its parent's minus the rows of the smaller child.
+// histogram searches the splits between bins. Large nodes keep their histograms, so that a
+// histogram of the larger child can be computed quickly: it is the histogram of the parent
+// minus the rows of the smaller child.
 type histogram struct {
 	*grower
-	room     int        // largest number of bins of a column
-	kept     [][]cell   // unused histograms, cols × room
-	scratch  [][]cell   // by worker: one column, zero between calls
-	occupied [][]uint64 // by worker: bit set of the occupied bins of a column
-	few      [][]uint16 // by worker: the occupied bins, if they are few
+	columnBins int        // largest number of bins of a column
+	unused     [][]cell   // histograms for reuse, with columnBins cells for each column
+	cells      [][]cell   // for each worker, cells of one column, which are zero between calls
+	occupied   [][]uint64 // for each worker, a bit set of the occupied bins of a column
+	fewBins    [][]uint16 // for each worker, the occupied bins if they are few
 }
 
-// cell sums the rows of a node in one bin.
+// cell holds the sums over the rows of a node in one bin.
 type cell struct {
 	sum          float64
 	weight, rows int32
 }
 
-// keptRows is the number of rows from which on a node keeps its histograms.
-const keptRows = 128
+// minKeptRows is the smallest number of rows of a node that keeps its histograms.
+const minKeptRows = 128
 
 func newHistogram(g *grower) *histogram {
 	workers := max(g.workers, 1)
-	h := &histogram{grower: g, scratch: make([][]cell, workers), occupied: make([][]uint64, workers), few: make([][]uint16, workers)}
+	h := &histogram{grower: g, cells: make([][]cell, workers), occupied: make([][]uint64, workers), fewBins: make([][]uint16, workers)}
 	for _, b := range g.data.bins {
-		h.room = max(h.room, len(b))
+		h.columnBins = max(h.columnBins, len(b))
 	}
 	for w := range workers {
-		h.scratch[w], h.occupied[w] = make([]cell, h.room), make([]uint64, (h.room+63)/64)
-		h.few[w] = make([]uint16, h.room/256)
+		h.cells[w], h.occupied[w] = make([]cell, h.columnBins), make([]uint64, (h.columnBins+63)/64)
+		h.fewBins[w] = make([]uint16, h.columnBins/256)
 	}
 	return h
 }
 
-// keeps reports whether the histograms of n are kept. They are not kept if nodes try only some
-// columns, or if there are as many bins as rows.
-func (h *histogram) keeps(n *node) bool {
-	return n.rows() >= keptRows && h.sampled == h.data.cols && h.room <= maxBins
+// keepsCells reports whether n keeps its histograms. It does not if nodes search only some
+// columns, or if there can be as many bins as rows.
+func (h *histogram) keepsCells(n *node) bool {
+	return n.rows() >= minKeptRows && h.columnsPerNode == h.data.cols && h.columnBins <= maxBins
 }
 
-// begin prepares for a tree on the rows in the bag.
+// begin prepares for a new tree with this root.
 func (h *histogram) begin(root *node) {
-	if h.keeps(root) {
-		root.cells = h.take()
+	if h.keepsCells(root) {
+		root.cells = h.allocate()
 	}
 }
 
-func (h *histogram) take() []cell {
-	if last := len(h.kept) - 1; last >= 0 {
-		c := h.kept[last]
-		h.kept = h.kept[:last]
+// allocate returns histograms of all columns, with arbitrary values.
+func (h *histogram) allocate() []cell {
+	if last := len(h.unused) - 1; last >= 0 {
+		c := h.unused[last]
+		h.unused = h.unused[:last]
 		return c
 	}
-	return make([]cell, h.room*h.data.cols)
+	return make([]cell, h.columnBins*h.data.cols)
 }
 
-// done releases the histograms of n.
-func (h *histogram) done(n *node) {
+// release makes the histograms of n available for reuse.
+func (h *histogram) release(n *node) {
 	if n.cells != nil {
-		h.kept = append(h.kept, n.cells)
+		h.unused = append(h.unused, n.cells)
 		n.cells = nil
 	}
 }
 
-func (h *histogram) column(f int, n *node) []cell { return n.cells[f*h.room : (f+1)*h.room] }
+// column returns the histogram of column f of n.
+func (h *histogram) column(f int, n *node) []cell {
+	return n.cells[f*h.columnBins : (f+1)*h.columnBins]
+}
 
+// codes returns the bin of each row in column f.
 func (h *histogram) codes(f int) []uint16 { return h.data.codes[f*h.data.rows : (f+1)*h.data.rows] }
 
-// divided is called once after n was divided into children, before their columns are searched.
-func (h *histogram) divided(n *node, children [2]*node, live [2]bool) {
+// assignCells gives the children of n their histograms, before the columns of the children are
+// searched. The larger child takes over the histograms of n. splittable reports which children
+// will be searched.
+func (h *histogram) assignCells(n *node, children [2]*node, splittable [2]bool) {
 	small, large := 0, 1
 	if children[0].rows() > children[1].rows() {
 		small, large = 1, 0
 	}
-	if live[large] && n.cells != nil && h.keeps(children[large]) {
+	if splittable[large] && n.cells != nil && h.keepsCells(children[large]) {
 		children[large].cells, n.cells = n.cells, nil
 	}
-	if live[small] && h.keeps(children[small]) {
-		children[small].cells = h.take()
+	if splittable[small] && h.keepsCells(children[small]) {
+		children[small].cells = h.allocate()
 	}
 }
 
-// among searches column f in the children for which search is set. Calls for different columns
-// may run concurrently on different workers.
-func (h *histogram) among(worker, f int, children [2]*node, search [2]bool) (left, right split) {
+// searchChildren searches column f of the children for which search is set. Calls for
+// different columns may run concurrently on different workers.
+func (h *histogram) searchChildren(worker, f int, children [2]*node, search [2]bool) (left, right split) {
 	small, large := children[0], children[1]
 	if small.rows() > large.rows() {
 		small, large = large, small
 	}
 	if small.cells != nil {
 		clear(h.column(f, small))
-		h.add(h.column(f, small), f, small, 1)
+		h.addRows(h.column(f, small), f, small, 1)
 	}
 	if large.cells != nil {
-		h.add(h.column(f, large), f, small, -1)
+		h.addRows(h.column(f, large), f, small, -1)
 	}
-	found := [2]split{noSplit, noSplit}
+	splits := [2]split{noSplit, noSplit}
 	for c, child := range children {
 		switch {
 		case !search[c]:
 		case child.cells != nil:
-			found[c] = h.scan(f, child, h.column(f, child))
+			splits[c] = h.searchDense(f, child, h.column(f, child))
 		default:
-			found[c] = h.sparse(worker, f, child)
+			splits[c] = h.searchSparse(worker, f, child)
 		}
 	}
-	return found[0], found[1]
+	return splits[0], splits[1]
 }
 
-// find searches column f of a node.
-func (h *histogram) find(worker, f int, n *node) split {
+// findSplit searches column f of n.
+func (h *histogram) findSplit(worker, f int, n *node) split {
 	if n.cells == nil {
-		return h.sparse(worker, f, n)
+		return h.searchSparse(worker, f, n)
 	}
 	clear(h.column(f, n))
-	h.add(h.column(f, n), f, n, 1)
-	return h.scan(f, n, h.column(f, n))
+	h.addRows(h.column(f, n), f, n, 1)
+	return h.searchDense(f, n, h.column(f, n))
 }
 
-// add adds the rows of n, each counted times times.
-func (h *histogram) add(cells []cell, f int, n *node, times int32) {
+// addRows adds the rows of n to a histogram of column f. It counts each row with the weight
+// times, which is −1 to subtract rows.
+func (h *histogram) addRows(cells []cell, f int, n *node, times int32) {
 	codes := h.codes(f)
 	for _, r := range h.rows[n.lo:n.hi] {
 		t := h.targets[r]
@@ -135,64 +144,67 @@ func (h *histogram) add(cells []cell, f int, n *node, times int32) {
 	}
 }
 
-// cursor scans the bins of a node from left to right.
+// cursor visits the bins of a node in increasing order and finds the best split.
 type cursor struct {
-	mean, whole float64
-	rows, least int
-	sum, weight float64
-	passed      int
-	last        int // the last bin, −1 before the first
-	gain        float64
-	below, from int // bins on both sides of the best split
+	mean, totalWeight float64 // mean target and weight of all rows
+	rows, minLeaf     int
+	sum, weight       float64 // sums over the visited bins
+	visitedRows       int
+	last              int // last visited bin, or −1 before the first
+	gain              float64
+	lower, upper      int // bins below and above the best split
 }
 
 func (h *histogram) cursor(n *node) cursor {
-	return cursor{mean: n.sum / n.weight, whole: n.weight, rows: n.rows(), least: h.o.MinLeaf, last: -1, gain: -1}
+	return cursor{mean: n.sum / n.weight, totalWeight: n.weight, rows: n.rows(), minLeaf: h.options.MinLeaf, last: -1, gain: -1}
 }
 
-func (c *cursor) pass(b int, x *cell) {
-	if c.passed >= c.least && c.rows-c.passed >= c.least {
+// visit moves the cursor over bin b with cell x.
+func (c *cursor) visit(b int, x *cell) {
+	if c.visitedRows >= c.minLeaf && c.rows-c.visitedRows >= c.minLeaf {
 		d := c.sum - c.weight*c.mean
-		if v := d * d / (c.weight * (c.whole - c.weight)); v > c.gain {
-			c.gain, c.below, c.from = v, c.last, b
+		if v := d * d / (c.weight * (c.totalWeight - c.weight)); v > c.gain {
+			c.gain, c.lower, c.upper = v, c.last, b
 		}
 	}
 	c.sum += x.sum
 	c.weight += float64(x.weight)
-	c.passed += int(x.rows)
+	c.visitedRows += int(x.rows)
 	c.last = b
 }
 
+// split returns the best split that the cursor found in column f.
 func (h *histogram) split(c *cursor, f int) split {
 	if c.gain < 0 {
 		return noSplit
 	}
 	bins := h.data.bins[f]
-	return split{c.gain, int32(f), between(bins[c.below].hi, bins[c.from].lo)}
+	return split{c.gain, int32(f), midpoint(bins[c.lower].hi, bins[c.upper].lo)}
 }
 
-func (h *histogram) scan(f int, n *node, cells []cell) split {
+// searchDense searches column f of n in a complete histogram.
+func (h *histogram) searchDense(f int, n *node, cells []cell) split {
 	c := h.cursor(n)
 	for b := range h.data.bins[f] {
 		if x := &cells[b]; x.rows != 0 {
-			c.pass(b, x)
+			c.visit(b, x)
 		}
 	}
 	return h.split(&c, f)
 }
 
-// sparse fills and scans a node that occupies few bins.
-func (h *histogram) sparse(worker, f int, n *node) split {
-	cells, codes, c := h.scratch[worker], h.codes(f), h.cursor(n)
-	h.add(cells, f, n, 1)
+// searchSparse searches column f of n, which has rows in only a few bins.
+func (h *histogram) searchSparse(worker, f int, n *node) split {
+	cells, codes, c := h.cells[worker], h.codes(f), h.cursor(n)
+	h.addRows(cells, f, n, 1)
 	visit := func(b int) {
 		if cells[b].rows != 0 {
-			c.pass(b, &cells[b])
+			c.visit(b, &cells[b])
 			cells[b] = cell{}
 		}
 	}
 	if n.rows() < len(h.data.bins[f])/256 {
-		bins := h.few[worker][:0]
+		bins := h.fewBins[worker][:0]
 		for _, r := range h.rows[n.lo:n.hi] {
 			bins = append(bins, codes[h.bag[r]])
 		}

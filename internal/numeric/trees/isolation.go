@@ -31,39 +31,39 @@ type isolation struct {
 func (g *isolation) split(node int32, depth int, rows []int) {
 	feature, low, high := -1, float32(0), float32(0)
 	if len(rows) > 1 && depth < g.limit {
-		feature, low, high = g.column(rows)
+		feature, low, high = g.drawColumn(rows)
 	}
 	if feature < 0 {
-		g.tree.seal(node)
+		g.tree.makeLeaf(node)
 		g.paths = append(g.paths, float64(depth)+SearchPath(len(rows)))
 		return
 	}
-	at := float32(float64(low) + g.rng.Float64()*(float64(high)-float64(low)))
-	if at >= high {
-		at = low
+	threshold := float32(float64(low) + g.rng.Float64()*(float64(high)-float64(low)))
+	if threshold >= high {
+		threshold = low
 	}
 	n := 0
 	for i, r := range rows {
-		if g.at(r, feature) <= at {
+		if g.value(r, feature) <= threshold {
 			rows[i], rows[n] = rows[n], r
 			n++
 		}
 	}
 	left, right := g.tree.add(), g.tree.add()
-	g.tree.Feature[node], g.tree.Threshold[node], g.tree.Left[node] = int32(feature), at, left
+	g.tree.Feature[node], g.tree.Threshold[node], g.tree.Left[node] = int32(feature), threshold, left
 	g.split(left, depth+1, rows[:n])
 	g.split(right, depth+1, rows[n:])
 }
 
-func (g *isolation) at(row, column int) float32 { return g.x.Data[row*g.x.Stride+column] }
+func (g *isolation) value(row, column int) float32 { return g.x.Data[row*g.x.Stride+column] }
 
 // column draws one of the columns that vary among rows, −1 if none does.
-func (g *isolation) column(rows []int) (feature int, low, high float32) {
+func (g *isolation) drawColumn(rows []int) (feature int, low, high float32) {
 	for _, j := range g.rng.Perm(g.x.Cols) {
-		low := g.at(rows[0], j)
+		low := g.value(rows[0], j)
 		high := low
 		for _, r := range rows[1:] {
-			v := g.at(r, j)
+			v := g.value(r, j)
 			low, high = min(low, v), max(high, v)
 		}
 		if low < high {

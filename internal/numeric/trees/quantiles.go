@@ -14,7 +14,7 @@ import (
 // least largeLeaf members know where each block begins among them, so that the distribution
 // function at the end of a block is one number per tree.
 const (
-	blocks    = 128
+	numBlocks = 128
 	largeLeaf = 64
 	// rowsAtOnce is the number of rows that pass through one tree before the next tree.
 	rowsAtOnce = 256
@@ -23,10 +23,10 @@ const (
 // index holds what prediction needs besides the stored fields.
 type index struct {
 	first  []int32 // first leaf of each tree
-	starts []int   // start of each leaf in Members, and the end of the last
+	starts []int   // start of each leaf in Members, followed by the end of the last leaf
 	// blocks is the start of a large leaf's blocks in befores, −1 for a small leaf.
-	blocks  []int32
-	befores []int32 // members of a leaf before each block, and in total
+	blockStarts   []int32
+	membersBefore []int32 // for each large leaf, its number of members before each block, and its size
 	// free holds readers to reuse. A reader is as large as the training rows, so that
 	// allocating one for each single row would be slow.
 	free *sync.Pool
@@ -44,23 +44,23 @@ func (f *Forest) prepare() {
 		members := f.Members[x.starts[l]:][:n]
 		x.starts = append(x.starts, x.starts[l]+int(n))
 		if n < largeLeaf {
-			x.blocks = append(x.blocks, -1)
+			x.blockStarts = append(x.blockStarts, -1)
 			continue
 		}
-		x.blocks = append(x.blocks, int32(len(x.befores)))
+		x.blockStarts = append(x.blockStarts, int32(len(x.membersBefore)))
 		at := 0
-		for b := range blocks + 1 {
+		for b := range numBlocks + 1 {
 			for at < len(members) && int(members[at]) < b*size {
 				at++
 			}
-			x.befores = append(x.befores, int32(at))
+			x.membersBefore = append(x.membersBefore, int32(at))
 		}
 	}
 	f.index = x
 }
 
 // blockSize returns the number of values in a block.
-func (f *Forest) blockSize() int { return (len(f.Values) + blocks - 1) / blocks }
+func (f *Forest) blockSize() int { return (len(f.Values) + numBlocks - 1) / numBlocks }
 
 // Quantiles writes the quantiles of the rows of x, n×d, at levels in (0,1) to dst, n × levels.
 // The quantile at τ is the smallest training target y with F̂(y|x) ≥ τ, where F̂(y|x) = Σᵢ
@@ -97,19 +97,19 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 // reader is the workspace of one goroutine that predicts.
 type reader struct {
 	*Forest
-	size  int // number of values in a block
-	falls []int32
+	size   int // number of values in a block
+	leaves []int32
 	// The small leaves, added up: the weight of each value, and of all values before each
 	// block.
-	fine   []float64
-	coarse [blocks + 1]float64
-	marked [blocks]bool // blocks with values from small leaves
-	large  []largeLeafAt
-	local  []float64
+	valueWeights []float64
+	cumulative   [numBlocks + 1]float64
+	marked       [numBlocks]bool // blocks with values from small leaves
+	large        []reachedLeaf   // large leaves that the current row reaches
+	blockWeights []float64       // weight of each value in one block
 }
 
 // largeLeafAt is a large leaf that the current row reaches.
-type largeLeafAt struct {
+type reachedLeaf struct {
 	members, before []int32
 	weight          float64
 }
@@ -118,8 +118,8 @@ func newReader(f *Forest) *reader {
 	size := f.blockSize()
 	return &reader{
 		Forest: f, size: size,
-		fine:  make([]float64, blocks*size),
-		local: make([]float64, size),
+		valueWeights: make([]float64, numBlocks*size),
+		blockWeights: make([]float64, size),
 	}
 }
 
@@ -127,58 +127,58 @@ func newReader(f *Forest) *reader {
 // cache.
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
-	r.falls = slices.Grow(r.falls[:0], (hi-lo)*n)[:(hi-lo)*n]
+	r.leaves = slices.Grow(r.leaves[:0], (hi-lo)*n)[:(hi-lo)*n]
 	for k := range r.Trees {
 		t := &r.Trees[k]
 		for i := lo; i < hi; i++ {
-			r.falls[(i-lo)*n+k] = r.first[k] + t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])
+			r.leaves[(i-lo)*n+k] = r.first[k] + t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])
 		}
 	}
 }
 
-func (r *reader) row(dst []float32, i int, levels []float64) {
-	r.gather(r.falls[i*len(r.Trees) : (i+1)*len(r.Trees)])
+func (r *reader) row(dst []float32, offset int, levels []float64) {
+	r.addLeaves(r.leaves[offset*len(r.Trees) : (offset+1)*len(r.Trees)])
 	for l, tau := range levels {
-		dst[l] = r.Values[r.rank(wanted(tau, len(r.Trees)))]
+		dst[l] = r.Values[r.rank(requiredWeight(tau, len(r.Trees)))]
 	}
 	for b, marked := range r.marked {
 		if marked {
-			clear(r.fine[b*r.size : (b+1)*r.size])
+			clear(r.valueWeights[b*r.size : (b+1)*r.size])
 		}
 	}
 }
 
 // gather adds up the small leaves and lists the large ones.
-func (r *reader) gather(falls []int32) {
+func (r *reader) addLeaves(leaves []int32) {
 	r.large = r.large[:0]
 	clear(r.marked[:])
-	clear(r.coarse[:])
-	for _, l := range falls {
+	clear(r.cumulative[:])
+	for _, l := range leaves {
 		members := r.Members[r.starts[l]:r.starts[l+1]]
 		weight := 1 / float64(len(members))
-		if at := r.blocks[l]; at >= 0 {
-			r.large = append(r.large, largeLeafAt{members, r.befores[at : at+blocks+1], weight})
+		if at := r.blockStarts[l]; at >= 0 {
+			r.large = append(r.large, reachedLeaf{members, r.membersBefore[at : at+numBlocks+1], weight})
 			continue
 		}
 		for _, m := range members {
-			r.fine[m] += weight
+			r.valueWeights[m] += weight
 			r.marked[int(m)/r.size] = true
 		}
 	}
 	for b, marked := range r.marked {
-		sum := r.coarse[b]
+		sum := r.cumulative[b]
 		if marked {
-			for _, w := range r.fine[b*r.size : (b+1)*r.size] {
+			for _, w := range r.valueWeights[b*r.size : (b+1)*r.size] {
 				sum += w
 			}
 		}
-		r.coarse[b+1] = sum
+		r.cumulative[b+1] = sum
 	}
 }
 
 // before returns the weight of all values before block b.
-func (r *reader) before(b int) float64 {
-	sum := r.coarse[b]
+func (r *reader) weightBefore(b int) float64 {
+	sum := r.cumulative[b]
 	for i := range r.large {
 		leaf := &r.large[i]
 		sum += float64(leaf.before[b]) * leaf.weight
@@ -187,33 +187,33 @@ func (r *reader) before(b int) float64 {
 }
 
 // rank returns the first value at which the cumulative weight is at least want.
-func (r *reader) rank(want float64) int {
+func (r *reader) rank(weight float64) int {
 	// The cumulative weight before block lo is less than want. Before block hi it is not, or
 	// hi is the end.
-	lo, hi := 0, blocks
+	lo, hi := 0, numBlocks
 	for hi-lo > 1 {
-		if mid := (lo + hi) / 2; r.before(mid) >= want {
+		if mid := (lo + hi) / 2; r.weightBefore(mid) >= weight {
 			hi = mid
 		} else {
 			lo = mid
 		}
 	}
 	first := lo * r.size
-	copy(r.local, r.fine[first:first+r.size])
+	copy(r.blockWeights, r.valueWeights[first:first+r.size])
 	for i := range r.large {
 		leaf := &r.large[i]
 		for _, m := range leaf.members[leaf.before[lo]:leaf.before[lo+1]] {
-			r.local[int(m)-first] += leaf.weight
+			r.blockWeights[int(m)-first] += leaf.weight
 		}
 	}
-	sum := r.before(lo)
+	sum := r.weightBefore(lo)
 	last := 0
-	for j, w := range r.local {
+	for j, w := range r.blockWeights {
 		if w == 0 {
 			continue
 		}
 		last = j
-		if sum += w; sum >= want {
+		if sum += w; sum >= weight {
 			break
 		}
 	}
@@ -221,7 +221,7 @@ func (r *reader) rank(want float64) int {
 }
 
 // wanted returns the cumulative weight that a level requires.
-func wanted(level float64, trees int) float64 {
+func requiredWeight(level float64, trees int) float64 {
 	// The weights of each tree add up to one. Rounding may leave a sum slightly below the
 	// level that it should equal.
 	return max(level*float64(trees)-1e-9, math.SmallestNonzeroFloat64)

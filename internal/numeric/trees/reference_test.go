@@ -62,7 +62,7 @@ func general(rows [][]float32) blas32.General {
 }
 
 // sameTree compares node i of a tree with scikit-learn's.
-func sameTree(t *testing.T, tree *Tree, i int32, want any) {
+func checkSameTree(t *testing.T, tree *Tree, i int32, want any) {
 	t.Helper()
 	f := tree.Feature[i]
 	node, ok := want.([]any)
@@ -76,8 +76,8 @@ func sameTree(t *testing.T, tree *Tree, i int32, want any) {
 	if f != int32(node[0].(float64)) || math.Abs(float64(tree.Threshold[i])-threshold) > 1e-6*math.Abs(threshold) {
 		t.Fatalf("node %d splits column %d at %v, want %v at %v", i, f, tree.Threshold[i], node[0], threshold)
 	}
-	sameTree(t, tree, tree.Left[i], node[2])
-	sameTree(t, tree, tree.Left[i]+1, node[3])
+	checkSameTree(t, tree, tree.Left[i], node[2])
+	checkSameTree(t, tree, tree.Left[i]+1, node[3])
 }
 
 func TestForestAgreesWithScikitLearn(t *testing.T) {
@@ -94,7 +94,7 @@ func TestForestAgreesWithScikitLearn(t *testing.T) {
 			var grown []bagged
 			for k, counts := range c.Counts {
 				tree := g.grow(targets.centred, counts, 0)
-				sameTree(t, &tree, 0, c.Trees[k])
+				checkSameTree(t, &tree, 0, c.Trees[k])
 				grown = append(grown, targets.bagged(tree, g.leaf, counts))
 			}
 			forest := newForest(targets.values, grown)

@@ -69,7 +69,7 @@ func (t *Trees) Restore(s rows.State) error {
 
 // Fit returns an error if trees that come from a file do not fit rows of the given columns, or
 // the number of values kept for their leaves.
-func (t Trees) Fit(columns, kept int) error {
+func (t Trees) Fit(columns, leafValues int) error {
 	leaves := 0
 	for k, tree := range t {
 		leaves += tree.Leaves
@@ -77,8 +77,8 @@ func (t Trees) Fit(columns, kept int) error {
 			return fmt.Errorf("tree %d looks at column %d of %d", k, f, columns)
 		}
 	}
-	if leaves != kept {
-		return fmt.Errorf("%d leaves, and what is kept of %d", leaves, kept)
+	if leaves != leafValues {
+		return fmt.Errorf("%d leaves, and what is kept of %d", leaves, leafValues)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (t *Tree) add() int32 {
 }
 
 // seal makes node i a leaf and returns its number.
-func (t *Tree) seal(i int32) int32 {
+func (t *Tree) makeLeaf(i int32) int32 {
 	t.Left[i] = int32(t.Leaves)
 	t.Leaves++
 	return t.Left[i]
