@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkQuantiles predicts 10⁴ rows by 500 trees grown on 10⁴ rows.
+// BenchmarkQuantiles predicts 10,000 rows with 500 trees that were grown on 10,000 rows.
 func BenchmarkQuantiles(b *testing.B) {
 	x, y := noisy(10000, 8, 1)
 	test, _ := noisy(10000, 8, 2)

@@ -19,7 +19,7 @@ type BoostOptions struct {
 	Trees        int
 	LearningRate float64
 	Seed         uint64 // used only if MaxFeatures is below 1
-	// Threads is the number of columns that are searched for splits at the same time; 0 is
+	// Threads is the number of goroutines that search columns for splits. 0 stands for
 	// GOMAXPROCS.
 	Threads int
 	Grown   func() // called after every tree, if not nil
@@ -33,9 +33,9 @@ type Boosted struct {
 	Values       []float64 `state:"value[leaves]"` // value of each leaf of each tree, not scaled by the learning rate
 }
 
-// Boost fits one quantile of one target per row of data, by the steps of Friedman (2001): each
-// tree is fitted to the negative gradient of the pinball loss, and its leaves contain the
-// quantile of the residuals.
+// Boost fits one quantile of a target with one value for each row of data. It follows Friedman
+// (2001): each tree is fitted to the negative gradient of the pinball loss, and each leaf
+// contains the quantile of its residuals.
 func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boosted, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
@@ -58,10 +58,12 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// The negative gradient is τ above the prediction and τ−1 below. Shifting it by 1−τ
-		// changes no split and makes sums exact. A target equal to the prediction counts as
-		// above, as in scikit-learn 1.9 (not 1.2): at a high level, the first prediction is
-		// often the largest target; all gradients would then be equal and no tree would split.
+		// The negative gradient is τ if the target is above the prediction, and τ−1 if it is
+		// below. Adding 1−τ changes no split and makes sums exact.
+		//
+		// A target equal to the prediction counts as above, as in scikit-learn 1.9 (but not
+		// 1.2). At a high level, the first prediction is often the largest target. If such
+		// targets counted as below, all gradients would be equal and no tree would split.
 		for i, v := range y {
 			above[i] = 0
 			if float64(v) >= predicted[i] {
@@ -81,7 +83,7 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	return b, nil
 }
 
-// Predict writes the predictions for the rows of x, n×d, to dst, one per row.
+// Predict sets dst to the predictions for the rows of x, n×d.
 func (b *Boosted) Predict(dst []float64, x blas32.General) {
 	if len(dst) != x.Rows {
 		panic(fmt.Sprintf("trees: room for %d predictions of %d rows", len(dst), x.Rows))
@@ -109,8 +111,8 @@ type residuals struct {
 	values []float64 // residuals, ordered by leaf
 }
 
-// quantiles returns, for each leaf, the smallest residual that is at least as large as a
-// fraction level of the residuals of the leaf.
+// quantiles returns the quantile of the residuals in each leaf: the smallest residual that is
+// at least as large as a fraction level of the residuals of the leaf.
 func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted []float64, level float64) []float64 {
 	r.start = append(r.start[:0], make([]int, leaves+1)...)
 	for _, l := range leaf {

@@ -22,7 +22,8 @@ func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 	return b
 }
 
-// The root and its children are large enough for several threads.
+// TestBoostDependsOnSeedNotThreads checks that the model depends on the seed but not on the
+// number of threads. The root and its children are large enough for several threads.
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
 		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
@@ -59,8 +60,9 @@ func TestBoostReachesItsLevel(t *testing.T) {
 	}
 }
 
-// Many targets equal the largest value. The upper quantile starts there, and must decrease for
-// inputs with small targets.
+// TestBoostComesDownFromTheLargestTarget checks data with many targets equal to the largest
+// one. The upper quantile starts at this value and must decrease for inputs with small
+// targets.
 func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	x, y := noisy(1000, 2, 9)
 	for i := range y {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// Automatic tries every split if there are at most exactRows rows, and otherwise only the
-	// splits between maxBins bins.
+	// Automatic tries every split if there are at most exactRows rows. With more rows, it
+	// tries only the splits between maxBins bins.
 	Automatic = 0
 	// Exact tries every split.
 	Exact = -1
@@ -22,8 +22,8 @@ const (
 	maxBins   = 255
 )
 
-// Data holds training inputs, arranged for the search of splits. Several trees can use it,
-// also concurrently.
+// Data holds training inputs, arranged for the search of splits. Several trees can use the
+// same Data at the same time.
 type Data struct {
 	rows, cols int
 	columns    []float32 // column by column
@@ -31,12 +31,12 @@ type Data struct {
 	bins       [][]bin   // bins of each column, in increasing order
 }
 
-// bin is the range of training values that share a code.
+// bin is a range of training values, which are not split further.
 type bin struct{ lo, hi float32 }
 
 // NewData arranges x, n×d and finite. bins is Automatic, Exact, or the largest number of bins
-// per column, 2 to 255. Bins contain about equally many rows. A column with at most bins
-// distinct values loses no split.
+// of a column, from 2 to 255. Bins contain about equally many rows. If a column has no more
+// distinct values than bins, each value has its own bin and no split is lost.
 func NewData(x blas32.General, bins int) (*Data, error) {
 	switch {
 	case x.Rows < 1 || x.Cols < 1:
@@ -72,9 +72,9 @@ func NewData(x blas32.General, bins int) (*Data, error) {
 	return d, nil
 }
 
-// cut divides a column into at most n bins, of equal values or of about equally many rows, and
-// writes the bin of each row to codes. sorted lists the rows in increasing order of the
-// column.
+// makeBins divides a column into at most n bins and writes the bin of each row to codes. If
+// there are at most n distinct values, each value has its own bin. Otherwise bins contain
+// about equally many rows. sorted holds the rows in increasing order of the column.
 func makeBins(column []float32, sorted []int32, n int, codes []uint16) []bin {
 	distinct := 1
 	for i := 1; i < len(sorted); i++ {
@@ -97,7 +97,7 @@ func makeBins(column []float32, sorted []int32, n int, codes []uint16) []bin {
 
 func (d *Data) column(f int) []float32 { return d.columns[f*d.rows : (f+1)*d.rows] }
 
-// between returns the largest float32 that does not exceed the midpoint of a and b, a < b.
+// midpoint returns the midpoint of a and b for a < b, rounded down to float32.
 func midpoint(a, b float32) float32 {
 	middle := (float64(a) + float64(b)) / 2
 	m := float32(middle)
@@ -107,8 +107,8 @@ func midpoint(a, b float32) float32 {
 	return m
 }
 
-// inParallel calls f(worker, i) for each i below n, on up to workers goroutines. Calls of the
-// same worker do not overlap.
+// inParallel calls f(worker, i) for each i from 0 to n−1, on at most workers goroutines. Calls
+// with the same worker do not overlap.
 func inParallel(workers, n int, f func(worker, i int)) {
 	workers = min(workers, n)
 	if workers <= 1 {

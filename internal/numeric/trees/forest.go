@@ -20,16 +20,16 @@ type ForestOptions struct {
 	Grown func() // called after every tree, by several goroutines, if not nil
 }
 
-// Forest is a quantile regression forest: trees whose leaves keep the targets of their
-// training rows.
+// Forest is a quantile regression forest. The leaves of its trees keep the targets of their
+// training rows, called members.
 type Forest struct {
 	// Values holds the distinct training targets in increasing order.
 	Values []float32 `state:"values[values],rising"`
 	Trees  Trees     `state:"trees"`
-	// Sizes holds the number of members of each leaf, by tree and leaf.
+	// Sizes holds the number of members of each leaf of each tree.
 	Sizes []int32 `state:"sizes[leaves],least=1"`
-	// Members holds positions in Values, increasing within a leaf, each as often as the
-	// bootstrap drew it.
+	// Members holds the members of all leaves as indices into Values. Indices increase within
+	// a leaf. A row that the bootstrap drew several times is a member as often.
 	Members []int32 `state:"members[members],least=0"`
 
 	index
@@ -55,8 +55,8 @@ func (f *Forest) Restored() error {
 	return nil
 }
 
-// GrowForest grows a forest for one target per row of data. Each tree reduces the variance on
-// its own bootstrap sample.
+// GrowForest grows a forest for a target with one value for each row of data. Each tree
+// reduces the variance of the target on its own bootstrap sample.
 func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
@@ -91,7 +91,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 	return newForest(targets.values, grown), nil
 }
 
-// newForest concatenates the members of all leaves.
+// newForest returns a forest of trees, with the members of their leaves.
 func newForest(values []float32, grown []bagged) *Forest {
 	f := &Forest{Values: values}
 	for _, b := range grown {
@@ -101,7 +101,7 @@ func newForest(values []float32, grown []bagged) *Forest {
 	return f
 }
 
-// draw counts how often each row is in a bootstrap sample.
+// drawBootstrap draws a bootstrap sample and counts how often it contains each row.
 func drawBootstrap(counts []int32, rng *rand.Rand) {
 	clear(counts)
 	n := uint64(len(counts))
@@ -110,7 +110,7 @@ func drawBootstrap(counts []int32, rng *rand.Rand) {
 	}
 }
 
-// targets holds training targets in the forms that forests need.
+// targets holds the training targets in the forms that a forest needs.
 type targets struct {
 	values  []float32 // distinct targets, increasing
 	rank    []int32   // index of each row's target in values
@@ -136,14 +136,15 @@ func newTargets(y []float32) *targets {
 	return t
 }
 
-// bagged is a tree and the members of its leaves, as in a Forest.
+// bagged is a tree that was grown on a bootstrap sample, with the members of its leaves as in
+// a Forest.
 type bagged struct {
 	Tree
 	sizes, members []int32
 }
 
-// bagged returns tree with the targets of the rows in its leaves. Going through rows by rank
-// leaves the members of each leaf sorted.
+// bagged returns tree with the targets of the rows in its leaves. It visits rows in order of
+// their rank, so the members of each leaf are sorted.
 func (t *targets) bagged(tree Tree, leaf, counts []int32) bagged {
 	b := bagged{Tree: tree, sizes: make([]int32, tree.Leaves)}
 	for i, l := range leaf {

@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// noisy returns inputs and targets with ties. The rows are wider than their columns.
+// noisy returns inputs and targets with ties. The stride of the inputs is larger than their
+// number of columns.
 func noisy(n, d int, seed uint64) (blas32.General, []float32) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: d, Stride: d + 2, Data: make([]float32, n*(d+2))}
@@ -42,7 +43,8 @@ func membersOf(f *Forest, k int, l int32) []int32 {
 	return f.Members[start : start+f.Sizes[l]]
 }
 
-// smallestValue returns the quantile at tau by its definition.
+// quantileByDefinition returns the quantile at tau, computed as the documentation of Quantiles
+// defines it.
 func quantileByDefinition(f *Forest, x []float32, tau float64) float32 {
 	w := make([]float64, len(f.Values))
 	for k := range f.Trees {
@@ -73,7 +75,7 @@ func grow(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions
 	return f
 }
 
-// growWhole grows a tree on all rows.
+// growWhole grows a forest of one tree on all rows.
 func growWhole(t *testing.T, x blas32.General, y []float32, bins int, o Options) *Forest {
 	t.Helper()
 	data, err := NewData(x, bins)
@@ -139,8 +141,8 @@ func TestLeavesHoldTheirRows(t *testing.T) {
 	}
 }
 
-// TestBootstrap checks that a sample has as many rows as there are, with a fraction of 1−1/e
-// distinct rows.
+// TestBootstrap checks that a bootstrap sample has the right size, and about a fraction 1−1/e
+// of distinct rows.
 func TestBootstrap(t *testing.T) {
 	counts := make([]int32, 10000)
 	drawBootstrap(counts, rand.New(rand.NewPCG(5, 5)))
@@ -197,8 +199,8 @@ func TestMakeBins(t *testing.T) {
 	}
 }
 
-// TestSplitsAreSoughtBeyondConstantColumns has one informative column among constant ones. A
-// node that draws only constant columns must try others.
+// TestNodesTryOtherColumns checks that a node that draws only constant columns tries others.
+// Only one of the columns is not constant.
 func TestNodesTryOtherColumns(t *testing.T) {
 	x := blas32.General{Rows: 40, Cols: 6, Stride: 6, Data: make([]float32, 240)}
 	y := make([]float32, 40)

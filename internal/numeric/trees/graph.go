@@ -8,11 +8,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// mostLevels limits the depth of trees in a graph, which has nodes for each level.
+// maxLevels is the largest depth of trees in a graph, because the graph has nodes for each
+// level.
 const maxLevels = 100
 
-// Graph writes, for each row of x, the value of the leaf that it reaches in each tree,
-// n×trees. values are given by tree and leaf.
+// Graph writes graph nodes that compute the value of the leaf that each row of x reaches in
+// each tree, n×trees. values holds the values of the leaves, tree by tree.
 func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	var roots, feature, left []int64
 	var threshold []float32
@@ -52,13 +53,14 @@ func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	return node.Lookup(nodeValues), nil
 }
 
-// mostMembers limits the number of training targets that a graph sorts for a row.
+// maxMembers is the largest number of training targets that a graph sorts for a row.
 const maxMembers = 1 << 13
 
-// QuantilesGraph writes the computation of Quantiles as graph nodes, for the rows of x, n ×
-// levels.
+// QuantilesGraph writes the computation of Quantiles as graph nodes. The result is n×levels
+// for the n rows of x.
 func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
-	// By leaf: the distinct positions in Values, and the fraction of each.
+	// For each leaf, positions holds the distinct members and shares holds the fraction of
+	// each.
 	var positions, shares [][]float64
 	numbers, members, largestLeaf := make([]float64, len(f.Sizes)), f.Members, 0
 	for l, size := range f.Sizes {

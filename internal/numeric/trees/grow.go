@@ -1,6 +1,6 @@
-// Package trees grows regression trees that reduce the variance of a target. From these it
-// builds the two classical models of conditional quantiles: quantile regression forests and
-// gradient boosting of the pinball loss.
+// Package trees grows regression trees that reduce the variance of a target. It builds two
+// models of conditional quantiles from such trees: quantile regression forests, and gradient
+// boosting of the pinball loss.
 //
 // Results depend only on data, options and seed, not on the number of threads.
 package trees
@@ -11,24 +11,26 @@ import (
 	"math/rand/v2"
 )
 
-// Options limits the growth of a tree. The zero value grows until leaves are pure.
+// Options limits the growth of a tree. With the zero value, a tree grows until the targets in
+// each leaf are equal.
 type Options struct {
 	MaxDepth int // largest depth of a leaf, with depth 0 at the root; 0 stands for no limit
 	MinSplit int // smallest number of rows of a node that is split; 0 stands for 2
 	MinLeaf  int // smallest number of rows in a leaf; 0 stands for 1
-	// MaxFeatures is the fraction of columns, in (0,1], that each node tries, drawn anew for
-	// every node; 0 is all of them. If none of these can be split, the node tries more.
+	// MaxFeatures is the fraction of columns, in (0,1], that each node searches for splits. 0
+	// stands for 1. The columns are drawn anew for each node. If none of them can be split,
+	// the node tries other columns.
 	MaxFeatures float64
 }
 
-// resolved replaces zero values by their defaults.
+// withDefaults returns o with defaults instead of zero values.
 func (o Options) withDefaults() Options {
 	o.MaxDepth, o.MinSplit = cmp.Or(o.MaxDepth, math.MaxInt32), cmp.Or(o.MinSplit, 2)
 	o.MinLeaf, o.MaxFeatures = cmp.Or(o.MinLeaf, 1), cmp.Or(o.MaxFeatures, 1)
 	return o
 }
 
-// grower grows one tree after another, reusing its memory.
+// grower grows trees one after another and reuses its memory.
 type grower struct {
 	data           *Data
 	options        Options
@@ -53,10 +55,11 @@ type grower struct {
 	order      []int      // columns in random order
 }
 
-// target is the contribution of a row to the sums of a node.
+// target is the target of a row and its weight, the number of times that the row is in the
+// bag.
 type target struct{ y, weight float64 }
 
-// node is a node that may still be split.
+// node is a node of the tree that may still be split.
 type node struct {
 	id, depth   int32
 	lo, hi      int    // the node has the rows lo to hi−1 of grower.rows
@@ -69,7 +72,7 @@ type node struct {
 
 func (n *node) rows() int { return n.hi - n.lo }
 
-// split is the best split so far; a gain below 0 means none.
+// split is the best split of a node so far. Without a split, gain is negative.
 type split struct {
 	gain      float64
 	feature   int32
@@ -94,8 +97,8 @@ func newGrower(data *Data, o Options, workers int) *grower {
 	return g
 }
 
-// grow grows a tree for the targets y of the rows of data. Row i counts counts[i] times (once
-// if counts is nil). The caller owns the tree; g.leaf is valid until the next call.
+// grow grows a tree for the targets y of the rows of data. Row i counts counts[i] times, or
+// once if counts is nil. The caller owns the tree. g.leaf is valid until the next call.
 func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	g.bag, g.targets, g.seed = g.bag[:0], g.targets[:0], seed
 	for i, v := range y {
@@ -142,7 +145,7 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	return g.tree
 }
 
-// expand splits n and searches the splits of its children.
+// expand splits n and searches the best splits of its children.
 func (g *grower) expand(n *node) {
 	children := g.divide(n)
 	var splittable [2]bool
@@ -167,7 +170,7 @@ func (g *grower) expand(n *node) {
 	g.stack = append(g.stack, children[1], children[0])
 }
 
-// divide partitions the rows of n and returns its children.
+// divide divides the rows of n between two children and returns the children.
 func (g *grower) divide(n *node) [2]*node {
 	column, threshold := g.data.column(int(n.split.feature)), n.split.threshold
 	rows := g.rows[n.lo:n.hi]
@@ -183,7 +186,7 @@ func (g *grower) divide(n *node) [2]*node {
 		r += 1 - int(left)
 	}
 	copy(rows[l:], g.scratch[:r])
-	// Paths of different nodes differ, whatever their depth, except by chance.
+	// The paths of different nodes differ at any depth, except by chance.
 	path := n.path * 0x9e3779b97f4a7c15
 	a := g.node(n.lo, n.lo+l, n.depth+1, path+1)
 	b := g.node(n.lo+l, n.hi, n.depth+1, path+2)
@@ -191,7 +194,7 @@ func (g *grower) divide(n *node) [2]*node {
 	return [2]*node{a, b}
 }
 
-// node adds a node for rows lo…hi−1 to the tree.
+// node adds a node with the rows lo to hi−1 to the tree.
 func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 	n := new(node)
 	if last := len(g.free) - 1; last >= 0 {
@@ -209,12 +212,13 @@ func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 	return n
 }
 
+// splittable reports whether the limits allow a split of n.
 func (g *grower) splittable(n *node) bool {
 	return !n.pure && int(n.depth) < g.options.MaxDepth && n.rows() >= g.options.MinSplit && n.rows() >= 2*g.options.MinLeaf
 }
 
-// mark draws the columns that n tries. They depend only on the seed and on the position of the
-// node in the tree.
+// drawCandidates draws the columns that n searches. The draw depends only on the seed and the
+// position of the node in the tree.
 func (g *grower) drawCandidates(n *node, candidates []bool) {
 	all := g.columnsPerNode == g.data.cols
 	for f := range candidates {
@@ -227,6 +231,7 @@ func (g *grower) drawCandidates(n *node, candidates []bool) {
 	}
 }
 
+// shuffled returns the columns in a random order, which depends only on the seed and n.path.
 func (g *grower) shuffled(n *node) []int {
 	for f := range g.order {
 		g.order[f] = f
@@ -236,7 +241,9 @@ func (g *grower) shuffled(n *node) []int {
 	return g.order
 }
 
-// choose takes the best split found for n, the first of equals.
+// chooseSplit sets the split of n to the first split with the largest gain. c is the index of
+// n among its siblings. If no candidate column has a split, chooseSplit searches the other
+// columns.
 func (g *grower) chooseSplit(n *node, c int) {
 	for _, s := range g.best[c] {
 		if s.gain > n.split.gain {
@@ -253,10 +260,11 @@ func (g *grower) chooseSplit(n *node, c int) {
 	}
 }
 
-// worthwhile is the number of elements above which searching the columns of a node is worth a
-// second goroutine.
+// minParallelElements is the number of elements from which on a search of the columns of a
+// node uses several goroutines.
 const minParallelElements = 1 << 14
 
+// forEachColumn calls f for every column, in parallel if the node has many rows.
 func (g *grower) forEachColumn(rows int, f func(worker, column int)) {
 	workers := g.workers
 	if rows*g.data.cols < minParallelElements {

@@ -8,10 +8,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Isolate splits rows of x at random values of random columns until each row is alone, or
-// until the depth at which halving would isolate that many rows. It reorders rows. For each
-// leaf, paths is the number of splits that lead to it, plus the expected number of splits that
-// its rows would still take.
+// Isolate grows an isolation tree. It splits rows of x at random values of random columns
+// until each row is in its own leaf, or until the depth at which halving would separate that
+// many rows. It reorders rows. paths holds the path length of each leaf: the number of splits
+// that lead to it, plus the expected number of further splits that would separate its rows.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
 	g.tree.add()
@@ -19,6 +19,7 @@ func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []flo
 	return g.tree, g.paths
 }
 
+// isolation grows one isolation tree.
 type isolation struct {
 	x     blas32.General
 	rng   *rand.Rand
@@ -27,7 +28,7 @@ type isolation struct {
 	paths []float64
 }
 
-// split divides the rows of a node at random, and reorders them.
+// split divides the rows of a node at random and reorders them.
 func (g *isolation) split(node int32, depth int, rows []int) {
 	feature, low, high := -1, float32(0), float32(0)
 	if len(rows) > 1 && depth < g.limit {
@@ -57,7 +58,8 @@ func (g *isolation) split(node int32, depth int, rows []int) {
 
 func (g *isolation) value(row, column int) float32 { return g.x.Data[row*g.x.Stride+column] }
 
-// column draws one of the columns that vary among rows, −1 if none does.
+// drawColumn draws one of the columns that vary among rows, and returns its range. If no
+// column varies, feature is −1.
 func (g *isolation) drawColumn(rows []int) (feature int, low, high float32) {
 	for _, j := range g.rng.Perm(g.x.Cols) {
 		low := g.value(rows[0], j)
@@ -73,8 +75,8 @@ func (g *isolation) drawColumn(rows []int) (feature int, low, high float32) {
 	return -1, 0, 0
 }
 
-// SearchPath returns the mean depth at which a search fails in a random binary search tree of
-// n keys.
+// SearchPath returns the mean depth of an unsuccessful search in a random binary search tree
+// with n keys.
 func SearchPath(n int) float64 {
 	switch {
 	case n < 2:

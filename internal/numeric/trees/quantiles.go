@@ -10,29 +10,30 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// The distinct targets are divided into at most blocks blocks of equal size. Leaves of at
-// least largeLeaf members know where each block begins among them, so that the distribution
-// function at the end of a block is one number per tree.
+// The distinct targets are divided into at most numBlocks blocks of equal size. A leaf with at
+// least largeLeaf members stores how many of its members are before each block. The
+// distribution function at the end of a block is then the sum of one number for each tree.
 const (
 	numBlocks = 128
 	largeLeaf = 64
-	// rowsAtOnce is the number of rows that pass through one tree before the next tree.
+	// rowsAtOnce is the number of rows that pass through a tree before they pass through the
+	// next tree.
 	rowsAtOnce = 256
 )
 
-// index holds what prediction needs besides the stored fields.
+// index holds what prediction needs in addition to the stored fields of a Forest.
 type index struct {
 	first  []int32 // first leaf of each tree
 	starts []int   // start of each leaf in Members, followed by the end of the last leaf
-	// blocks is the start of a large leaf's blocks in befores, −1 for a small leaf.
+	// blockStarts holds the start of each large leaf in membersBefore, or −1 for a small leaf.
 	blockStarts   []int32
 	membersBefore []int32 // for each large leaf, its number of members before each block, and its size
-	// free holds readers to reuse. A reader is as large as the training rows, so that
-	// allocating one for each single row would be slow.
+	// free holds readers for reuse. A reader is as large as the training rows, so it would be
+	// slow to allocate one for each predicted row.
 	free *sync.Pool
 }
 
-// prepare builds the index.
+// prepare computes the index.
 func (f *Forest) prepare() {
 	size, x := f.blockSize(), index{starts: []int{0}, free: new(sync.Pool)}
 	leaves := int32(0)
@@ -62,11 +63,12 @@ func (f *Forest) prepare() {
 // blockSize returns the number of values in a block.
 func (f *Forest) blockSize() int { return (len(f.Values) + numBlocks - 1) / numBlocks }
 
-// Quantiles writes the quantiles of the rows of x, n×d, at levels in (0,1) to dst, n × levels.
-// The quantile at τ is the smallest training target y with F̂(y|x) ≥ τ, where F̂(y|x) = Σᵢ
-// wᵢ(x)·1{yᵢ ≤ y}. The weight wᵢ(x) is the mean over trees of the fraction of row i in the
-// leaf that x reaches (Meinshausen 2006, equations 4–6; fractions refer to the bootstrap
-// sample of the tree).
+// Quantiles sets dst, n×levels, to the quantiles of the rows of x, n×d, at levels in (0,1).
+//
+// The quantile at τ is the smallest training target y with F̂(y|x) ≥ τ. The distribution
+// function is F̂(y|x) = Σᵢ wᵢ(x)·1{yᵢ ≤ y} over the training rows i. The weight wᵢ(x) is the
+// mean over trees of the fraction of row i in the leaf that x reaches (Meinshausen 2006,
+// equations 4–6). Fractions refer to the bootstrap sample of the tree.
 func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	if len(dst) != x.Rows*len(levels) {
 		panic(fmt.Sprintf("trees: room for %d quantiles of %d rows and %d levels", len(dst), x.Rows, len(levels)))
@@ -94,13 +96,14 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	}
 }
 
-// reader is the workspace of one goroutine that predicts.
+// reader is the memory that one goroutine needs for predictions.
 type reader struct {
 	*Forest
 	size   int // number of values in a block
 	leaves []int32
-	// The small leaves, added up: the weight of each value, and of all values before each
-	// block.
+	// valueWeights and cumulative combine the small leaves that the current row reaches.
+	// valueWeights holds the weight of each value, and cumulative the weight of all values
+	// before each block.
 	valueWeights []float64
 	cumulative   [numBlocks + 1]float64
 	marked       [numBlocks]bool // blocks with values from small leaves
@@ -108,7 +111,7 @@ type reader struct {
 	blockWeights []float64       // weight of each value in one block
 }
 
-// largeLeafAt is a large leaf that the current row reaches.
+// reachedLeaf is a large leaf that the current row reaches.
 type reachedLeaf struct {
 	members, before []int32
 	weight          float64
@@ -123,8 +126,8 @@ func newReader(f *Forest) *reader {
 	}
 }
 
-// descend finds the leaves of rows lo…hi−1, tree by tree, so that each tree stays in the
-// cache.
+// descend finds the leaves of the rows lo to hi−1. It goes tree by tree, so that a tree stays
+// in the cache.
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
 	r.leaves = slices.Grow(r.leaves[:0], (hi-lo)*n)[:(hi-lo)*n]
@@ -136,6 +139,8 @@ func (r *reader) descend(x blas32.General, lo, hi int) {
 	}
 }
 
+// row sets dst to the quantiles of a row at levels. offset is the position of the row among
+// the rows of descend.
 func (r *reader) row(dst []float32, offset int, levels []float64) {
 	r.addLeaves(r.leaves[offset*len(r.Trees) : (offset+1)*len(r.Trees)])
 	for l, tau := range levels {
@@ -148,7 +153,7 @@ func (r *reader) row(dst []float32, offset int, levels []float64) {
 	}
 }
 
-// gather adds up the small leaves and lists the large ones.
+// addLeaves adds up the small leaves that a row reaches, and lists the large ones.
 func (r *reader) addLeaves(leaves []int32) {
 	r.large = r.large[:0]
 	clear(r.marked[:])
@@ -176,7 +181,7 @@ func (r *reader) addLeaves(leaves []int32) {
 	}
 }
 
-// before returns the weight of all values before block b.
+// weightBefore returns the weight of all values before block b.
 func (r *reader) weightBefore(b int) float64 {
 	sum := r.cumulative[b]
 	for i := range r.large {
@@ -186,9 +191,9 @@ func (r *reader) weightBefore(b int) float64 {
 	return sum
 }
 
-// rank returns the first value at which the cumulative weight is at least want.
+// rank returns the index of the first value at which the cumulative weight is at least weight.
 func (r *reader) rank(weight float64) int {
-	// The cumulative weight before block lo is less than want. Before block hi it is not, or
+	// The cumulative weight before block lo is below weight. Before block hi it is not, unless
 	// hi is the end.
 	lo, hi := 0, numBlocks
 	for hi-lo > 1 {
@@ -220,9 +225,10 @@ func (r *reader) rank(weight float64) int {
 	return min(first+last, len(r.Values)-1)
 }
 
-// wanted returns the cumulative weight that a level requires.
+// requiredWeight returns the cumulative weight that a level requires, for a forest with this
+// number of trees.
 func requiredWeight(level float64, trees int) float64 {
-	// The weights of each tree add up to one. Rounding may leave a sum slightly below the
-	// level that it should equal.
+	// The weights of each tree add up to 1. Rounding errors can make a sum slightly smaller
+	// than the level that it should equal.
 	return max(level*float64(trees)-1e-9, math.SmallestNonzeroFloat64)
 }

@@ -61,7 +61,7 @@ func general(rows [][]float32) blas32.General {
 	return m
 }
 
-// sameTree compares node i of a tree with scikit-learn's.
+// checkSameTree compares node i of a tree and its descendants with a tree of scikit-learn.
 func checkSameTree(t *testing.T, tree *Tree, i int32, want any) {
 	t.Helper()
 	f := tree.Feature[i]

@@ -7,23 +7,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Tree is a binary tree of axis-parallel splits in flat arrays, one entry per node, with the
-// root first.
+// Tree is a binary tree of axis-parallel splits. Its arrays have one entry for each node, with
+// the root first.
 type Tree struct {
-	// Feature is the column that a node tests, −1 at a leaf.
+	// Feature is the column that a node compares with Threshold, or −1 at a leaf.
 	Feature []int32
-	// Threshold sends rows with at most this value to the left.
+	// Threshold is the largest value in column Feature with which a row goes to the left
+	// child.
 	Threshold []float32
-	// Left is the left child of a node; the right child follows it. At a leaf it is the number
-	// of the leaf.
+	// Left is the left child of a node, and the right child follows it. At a leaf, Left is the
+	// number of the leaf.
 	Left   []int32
 	Leaves int
 }
 
-// Trees is a list of trees, whose state is a few arrays.
+// Trees is a list of trees. Its saved state combines all trees in a few arrays.
 type Trees []Tree
 
-// packed is the nodes of all trees, concatenated.
+// packed holds the nodes of all trees, one tree after another.
 type packed struct {
 	Nodes     []int     `state:"nodes[trees],least=1"` // number of nodes of each tree
 	Feature   []int32   `state:"feature[nodes],least=-1"`
@@ -67,8 +68,8 @@ func (t *Trees) Restore(s rows.State) error {
 	return nil
 }
 
-// Fit returns an error if trees that come from a file do not fit rows of the given columns, or
-// the number of values kept for their leaves.
+// Fit returns an error if trees from a file do not fit rows with this number of columns, or if
+// the number of their leaves is not leafValues.
 func (t Trees) Fit(columns, leafValues int) error {
 	leaves := 0
 	for k, tree := range t {
@@ -83,7 +84,7 @@ func (t Trees) Fit(columns, leafValues int) error {
 	return nil
 }
 
-// check returns an error if a tree that comes from a file is malformed. It sets Leaves.
+// check returns an error if a tree from a file is malformed. It sets Leaves.
 func (t *Tree) check() error {
 	n := len(t.Feature)
 	parents, leaves := 0, make([]bool, (n+1)/2)
@@ -102,15 +103,15 @@ func (t *Tree) check() error {
 			t.Leaves++
 		}
 	}
-	// Leaf numbers are distinct and below ⌈n/2⌉. If there are as many leaves, all numbers are
-	// used.
+	// Leaf numbers are distinct and below ⌈n/2⌉ for n nodes. If there are ⌈n/2⌉ leaves, all
+	// numbers are used.
 	if t.Leaves != parents+1 {
 		return fmt.Errorf("a tree of %d splits has %d leaves", parents, t.Leaves)
 	}
 	return nil
 }
 
-// Leaf returns the number of the leaf that row x reaches. NaN goes to the right.
+// Leaf returns the number of the leaf that row x reaches. NaN goes to the right child.
 func (t *Tree) Leaf(x []float32) int32 {
 	feature, threshold, left := t.Feature, t.Threshold[:len(t.Feature)], t.Left[:len(t.Feature)]
 	i := int32(0)
@@ -119,7 +120,8 @@ func (t *Tree) Leaf(x []float32) int32 {
 		if f < 0 {
 			return left[i]
 		}
-		// Without a branch, because the direction of a row cannot be predicted.
+		// Branches would be slow here, because the processor cannot predict the direction of a
+		// row.
 		var right int32
 		if !(x[f] <= threshold[i]) {
 			right = 1
@@ -128,7 +130,7 @@ func (t *Tree) Leaf(x []float32) int32 {
 	}
 }
 
-// add appends a node.
+// add appends a node and returns its index.
 func (t *Tree) add() int32 {
 	t.Feature = append(t.Feature, -1)
 	t.Threshold = append(t.Threshold, 0)
@@ -136,7 +138,7 @@ func (t *Tree) add() int32 {
 	return int32(len(t.Feature) - 1)
 }
 
-// seal makes node i a leaf and returns its number.
+// makeLeaf makes node i a leaf and returns the number of the leaf.
 func (t *Tree) makeLeaf(i int32) int32 {
 	t.Left[i] = int32(t.Leaves)
 	t.Leaves++
