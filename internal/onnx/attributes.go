@@ -21,19 +21,19 @@ func Attribute(n *pb.NodeProto, name string) *pb.AttributeProto {
 }
 
 // AttributeInt returns an integer attribute, or the default otherwise if it is absent.
-func AttributeInt(n *pb.NodeProto, name string, otherwise int64) int64 {
+func AttributeInt(n *pb.NodeProto, name string, fallback int64) int64 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetI()
 	}
-	return otherwise
+	return fallback
 }
 
 // AttributeFloat returns a float attribute, or the default otherwise if it is absent.
-func AttributeFloat(n *pb.NodeProto, name string, otherwise float32) float32 {
+func AttributeFloat(n *pb.NodeProto, name string, fallback float32) float32 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetF()
 	}
-	return otherwise
+	return fallback
 }
 
 // AttributeInts returns a list of integers, or nil if it is absent.
@@ -42,11 +42,11 @@ func AttributeInts(n *pb.NodeProto, name string) []int64 {
 }
 
 // AttributeString returns a string attribute, or the default otherwise if it is absent.
-func AttributeString(n *pb.NodeProto, name, otherwise string) string {
+func AttributeString(n *pb.NodeProto, name, fallback string) string {
 	if a := Attribute(n, name); a != nil {
 		return string(a.GetS())
 	}
-	return otherwise
+	return fallback
 }
 
 // Attr returns an attribute for a node. A value is an int, int64, bool (0 or 1), float32,
@@ -165,7 +165,7 @@ func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInf
 
 // Shape returns the declared shape of v, or nil if none is declared. Dimensions that vary or
 // are less than least are −1.
-func Shape(v *pb.ValueInfoProto, least int64) []int64 {
+func Shape(v *pb.ValueInfoProto, minimum int64) []int64 {
 	s := v.GetType().GetTensorType().GetShape()
 	if s == nil {
 		return nil
@@ -173,7 +173,7 @@ func Shape(v *pb.ValueInfoProto, least int64) []int64 {
 	dims := make([]int64, len(s.GetDim()))
 	for i, d := range s.GetDim() {
 		x, ok := d.GetValue().(*pb.TensorShapeProto_Dimension_DimValue)
-		if dims[i] = -1; ok && x.DimValue >= least {
+		if dims[i] = -1; ok && x.DimValue >= minimum {
 			dims[i] = x.DimValue
 		}
 	}

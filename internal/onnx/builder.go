@@ -20,18 +20,18 @@ import (
 // Nodes are appended in the order of the calls, so a graph built from scratch is sorted
 // topologically. Model reports mistakes in names.
 type Builder struct {
-	model    *pb.ModelProto
-	scope    string
-	used     map[string]bool
-	count    map[string]int
-	consts   map[string]string
-	borrowed bool // constants must be Constant nodes
+	model         *pb.ModelProto
+	scope         string
+	usedNames     map[string]bool
+	suffixes      map[string]int
+	consts        map[string]string
+	constsAsNodes bool // constants must be Constant nodes
 }
 
 // NewBuilder starts an empty graph that imports a version of the default operator set.
 func NewBuilder(name string, opset int64) *Builder {
 	return Extend(&pb.ModelProto{
-		IrVersion:    proto.Int64(irFor(opset)),
+		IrVersion:    proto.Int64(irVersionFor(opset)),
 		ProducerName: proto.String("attach"),
 		OpsetImport:  []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}},
 		Graph:        &pb.GraphProto{Name: proto.String(name)},
@@ -45,13 +45,13 @@ func Extend(m *pb.ModelProto) *Builder {
 		m.Graph = &pb.GraphProto{}
 	}
 	b := &Builder{
-		model:  m,
-		used:   make(map[string]bool),
-		count:  make(map[string]int),
-		consts: make(map[string]string),
+		model:     m,
+		usedNames: make(map[string]bool),
+		suffixes:  make(map[string]int),
+		consts:    make(map[string]string),
 		// Below IR 4 every initializer is also an input. Constant nodes do not change the
 		// inputs.
-		borrowed: m.GetIrVersion() < 4,
+		constsAsNodes: m.GetIrVersion() < 4,
 	}
 	b.reserve(m.Graph)
 	return b
@@ -60,12 +60,12 @@ func Extend(m *pb.ModelProto) *Builder {
 // reserve marks the names in a graph and its subgraphs as used, so that new tensors get other
 // names.
 func (b *Builder) reserve(g *pb.GraphProto) {
-	maps.Copy(b.used, DefinedNames(g))
+	maps.Copy(b.usedNames, DefinedNames(g))
 	for _, v := range g.Output {
-		b.used[v.GetName()] = true
+		b.usedNames[v.GetName()] = true
 	}
 	for _, n := range g.Node {
-		b.used[n.GetName()] = true
+		b.usedNames[n.GetName()] = true
 		for _, a := range n.Attribute {
 			for _, sub := range subgraphs(a) {
 				b.reserve(sub)
@@ -225,7 +225,7 @@ func (b *Builder) Initializer(name string, value any, dims ...int64) string {
 func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
 	name := b.Fresh(hint)
 	t.Name = proto.String(name)
-	if !b.borrowed {
+	if !b.constsAsNodes {
 		b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
 		return name
 	}
@@ -245,11 +245,11 @@ func constHint(value any) string {
 func (b *Builder) Fresh(hint string) string {
 	base := b.scope + hint
 	name := base
-	for name == "" || b.used[name] {
-		b.count[base]++
-		name = base + "_" + strconv.Itoa(b.count[base])
+	for name == "" || b.usedNames[name] {
+		b.suffixes[base]++
+		name = base + "_" + strconv.Itoa(b.suffixes[base])
 	}
-	b.used[name] = true
+	b.usedNames[name] = true
 	return name
 }
 
@@ -274,9 +274,9 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 	return b.model, nil
 }
 
-// irFor returns the IR version that was released with an operator set, but at least 4. From
+// irVersionFor returns the IR version that was released with an operator set, but at least 4. From
 // version 4 on, initializers are not inputs.
-func irFor(opset int64) int64 {
+func irVersionFor(opset int64) int64 {
 	ir := int64(4)
 	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // last operator set of each IR version from 4 on
 		if opset > last {
@@ -292,12 +292,12 @@ func checkGraph(m *pb.ModelProto) error {
 		domains[canonical(o.GetDomain())] = true
 	}
 	g := m.Graph
-	made := make(map[string]string)
+	producedBy := make(map[string]string)
 	claim := func(name, by string) error {
-		if other, ok := made[name]; ok {
+		if other, ok := producedBy[name]; ok {
 			return fmt.Errorf("onnx: tensor %q is produced twice, by %s and by %s", name, other, by)
 		}
-		made[name] = by
+		producedBy[name] = by
 		return nil
 	}
 	for _, t := range g.Initializer {
@@ -306,7 +306,7 @@ func checkGraph(m *pb.ModelProto) error {
 		}
 	}
 	for _, v := range g.Input {
-		if made[v.GetName()] == "an initializer" {
+		if producedBy[v.GetName()] == "an initializer" {
 			continue // the default value of an input
 		}
 		if err := claim(v.GetName(), "an input"); err != nil {
@@ -319,27 +319,27 @@ func checkGraph(m *pb.ModelProto) error {
 		}
 	}
 	for i, n := range g.Node {
-		who := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
+		node := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
 		if domain := canonical(n.GetDomain()); !domains[domain] {
-			return fmt.Errorf("onnx: %s uses domain %q, which the model does not import", who, domain)
+			return fmt.Errorf("onnx: %s uses domain %q, which the model does not import", node, domain)
 		}
 		for _, in := range n.Input {
-			if _, ok := made[in]; in != "" && !ok {
-				return fmt.Errorf("onnx: %s reads tensor %q, which no earlier node produces", who, in)
+			if _, ok := producedBy[in]; in != "" && !ok {
+				return fmt.Errorf("onnx: %s reads tensor %q, which no earlier node produces", node, in)
 			}
 		}
 		for _, out := range n.Output {
 			if out == "" {
 				continue
 			}
-			if err := claim(out, who); err != nil {
+			if err := claim(out, node); err != nil {
 				return err
 			}
 		}
 	}
 	var missing []string
 	for _, v := range g.Output {
-		if _, ok := made[v.GetName()]; !ok {
+		if _, ok := producedBy[v.GetName()]; !ok {
 			missing = append(missing, strconv.Quote(v.GetName()))
 		}
 	}

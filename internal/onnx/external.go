@@ -28,9 +28,9 @@ type external struct {
 	offset, length int64 // −1 means to the end of the tensor
 }
 
-// externalOf reads the location of a tensor's external data. It returns an error for locations
+// parseExternal reads the location of a tensor's external data. It returns an error for locations
 // outside the model's folder.
-func externalOf(t *pb.TensorProto) (external, error) {
+func parseExternal(t *pb.TensorProto) (external, error) {
 	e := external{length: -1}
 	for _, kv := range t.GetExternalData() {
 		var err error
@@ -55,8 +55,8 @@ func externalOf(t *pb.TensorProto) (external, error) {
 	return e, nil
 }
 
-// fits returns an error if a file with have bytes does not contain the need bytes of a tensor.
-func (e external) fits(t *pb.TensorProto, have, need int64) error {
+// checkSize returns an error if a file with have bytes does not contain the need bytes of a tensor.
+func (e external) checkSize(t *pb.TensorProto, have, need int64) error {
 	if e.offset > have || need > have-e.offset {
 		return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, e.location, t.GetName(), need, e.offset, have)
 	}
@@ -67,7 +67,7 @@ func (e external) fits(t *pb.TensorProto, have, need int64) error {
 // it follows only links within the model's folder.
 func openExternal(dir, location string) (*os.File, int64, error) {
 	path := filepath.Join(dir, filepath.FromSlash(location))
-	f, err := openBelow(dir, path)
+	f, err := openInside(dir, path)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
@@ -82,20 +82,20 @@ func openExternal(dir, location string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-var errLinkOut = errors.New("it is a link out of the model's folder; put the file itself there")
+var errLinkOutside = errors.New("it is a link out of the model's folder; put the file itself there")
 
-func openBelow(dir, path string) (*os.File, error) {
-	base, err := resolved(dir)
+func openInside(dir, path string) (*os.File, error) {
+	base, err := resolvePath(dir)
 	if err != nil {
 		return nil, err
 	}
-	target, err := resolved(path)
+	target, err := resolvePath(path)
 	if err != nil {
 		return nil, err
 	}
 	name, err := filepath.Rel(base, target)
 	if err != nil || !filepath.IsLocal(name) {
-		return nil, errLinkOut
+		return nil, errLinkOutside
 	}
 	root, err := os.OpenRoot(base)
 	if err != nil {
@@ -105,8 +105,8 @@ func openBelow(dir, path string) (*os.File, error) {
 	return regularfile.OpenIn(root, name)
 }
 
-// resolved returns the absolute path of a file with all links resolved.
-func resolved(path string) (string, error) {
+// resolvePath returns the absolute path of a file with all links resolved.
+func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func resolved(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-func unreadable(t *pb.TensorProto, err error) error {
+func readError(t *pb.TensorProto, err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w of tensor %q is missing: no file %s; put it beside the model", ErrExternalData, t.GetName(), pathErr.Path)
 	}
@@ -122,7 +122,7 @@ func unreadable(t *pb.TensorProto, err error) error {
 }
 
 func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) {
-	e, err := externalOf(t)
+	e, err := parseExternal(t)
 	if err != nil {
 		return nil, err
 	}
@@ -131,15 +131,15 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 	}
 	f, have, err := openExternal(dir, e.location)
 	if err != nil {
-		return nil, unreadable(t, err)
+		return nil, readError(t, err)
 	}
 	defer f.Close()
-	if err := e.fits(t, have, n*size); err != nil {
+	if err := e.checkSize(t, have, n*size); err != nil {
 		return nil, err
 	}
 	b := make([]byte, n*size)
 	if _, err := f.ReadAt(b, e.offset); err != nil {
-		return nil, unreadable(t, err)
+		return nil, readError(t, err)
 	}
 	return b, nil
 }
@@ -149,8 +149,8 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 // error.
 func (g *Graph) External() ([]string, error) {
 	seen := make(map[string]bool)
-	for _, t := range externals(g.Model) {
-		e, err := externalOf(t)
+	for _, t := range externalTensors(g.Model) {
+		e, err := parseExternal(t)
 		if err != nil {
 			return nil, err
 		}
@@ -163,15 +163,15 @@ func (g *Graph) External() ([]string, error) {
 // or too short.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
-	for _, t := range externals(m) {
-		e, err := externalOf(t)
+	for _, t := range externalTensors(m) {
+		e, err := parseExternal(t)
 		if err != nil {
 			return err
 		}
 		if _, ok := sizes[e.location]; !ok {
 			f, size, err := openExternal(dir, e.location)
 			if err != nil {
-				return unreadable(t, err)
+				return readError(t, err)
 			}
 			f.Close()
 			sizes[e.location] = size
@@ -185,16 +185,16 @@ func CheckExternal(m *pb.ModelProto, dir string) error {
 				need *= size
 			}
 		}
-		if err := e.fits(t, sizes[e.location], need); err != nil {
+		if err := e.checkSize(t, sizes[e.location], need); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// externals lists the tensors of a model with external data, including those in subgraphs and
+// externalTensors lists the tensors of a model with external data, including those in subgraphs and
 // functions.
-func externals(m *pb.ModelProto) []*pb.TensorProto {
+func externalTensors(m *pb.ModelProto) []*pb.TensorProto {
 	var list []*pb.TensorProto
 	add := func(tensors ...*pb.TensorProto) {
 		for _, t := range tensors {

@@ -70,18 +70,18 @@ func newGraph(m *pb.ModelProto) *Graph {
 // followIdentities marks the outputs of Identity nodes as constants if their inputs are. It
 // visits every node once, because a chain of them may be as long as the graph.
 func (g *Graph) followIdentities() {
-	passed := make(map[*pb.NodeProto]bool)
+	visited := make(map[*pb.NodeProto]bool)
 	for _, n := range g.Model.GetGraph().GetNode() {
-		var made []string
-		from := ""
-		for n != nil && n.GetOpType() == "Identity" && len(n.GetInput()) == 1 && len(n.GetOutput()) == 1 && !passed[n] {
-			passed[n] = true
-			made = append(made, n.GetOutput()[0])
-			from = n.GetInput()[0]
-			n = g.producer[from]
+		var outputs []string
+		source := ""
+		for n != nil && n.GetOpType() == "Identity" && len(n.GetInput()) == 1 && len(n.GetOutput()) == 1 && !visited[n] {
+			visited[n] = true
+			outputs = append(outputs, n.GetOutput()[0])
+			source = n.GetInput()[0]
+			n = g.producer[source]
 		}
-		if t, ok := g.consts[from]; ok {
-			for _, tensor := range made {
+		if t, ok := g.consts[source]; ok {
+			for _, tensor := range outputs {
 				g.consts[tensor] = t
 			}
 		}
@@ -175,22 +175,22 @@ func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 // DefinedNames returns the names that a graph defines: its inputs, its constants and the
 // outputs of its nodes.
 func DefinedNames(g *pb.GraphProto) map[string]bool {
-	made := make(map[string]bool)
+	names := make(map[string]bool)
 	for _, v := range g.GetInput() {
-		made[v.GetName()] = true
+		names[v.GetName()] = true
 	}
 	for _, t := range g.GetInitializer() {
-		made[t.GetName()] = true
+		names[t.GetName()] = true
 	}
 	for _, t := range g.GetSparseInitializer() {
-		made[t.GetValues().GetName()] = true
+		names[t.GetValues().GetName()] = true
 	}
 	for _, n := range g.GetNode() {
 		for _, out := range n.GetOutput() {
-			made[out] = true
+			names[out] = true
 		}
 	}
-	return made
+	return names
 }
 
 // captures returns the names that a subgraph reads from the outer graph.

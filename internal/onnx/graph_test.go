@@ -11,11 +11,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-func op(kind string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodeProto {
+func newNode(kind string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{OpType: proto.String(kind), Input: in, Output: out, Attribute: attrs}
 }
 
-func index(t *testing.T, ir int64, g *pb.GraphProto) *Graph {
+func indexGraph(t *testing.T, ir int64, g *pb.GraphProto) *Graph {
 	t.Helper()
 	if len(g.Output) == 0 {
 		g.Output = []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)}
@@ -31,12 +31,12 @@ func index(t *testing.T, ir int64, g *pb.GraphProto) *Graph {
 	return x
 }
 
-func named(name string, t *pb.TensorProto) *pb.TensorProto {
+func withName(name string, t *pb.TensorProto) *pb.TensorProto {
 	t.Name = proto.String(name)
 	return t
 }
 
-func kinds(nodes []*pb.NodeProto) []string {
+func opTypes(nodes []*pb.NodeProto) []string {
 	var s []string
 	for _, n := range nodes {
 		s = append(s, n.GetOpType())
@@ -46,10 +46,10 @@ func kinds(nodes []*pb.NodeProto) []string {
 
 func TestInputsWithoutInitializers(t *testing.T) {
 	for _, ir := range []int64{3, 4, 13} {
-		g := index(t, ir, &pb.GraphProto{
+		g := indexGraph(t, ir, &pb.GraphProto{
 			Input:       []*pb.ValueInfoProto{ValueInfo("w", pb.TensorProto_FLOAT, 2), ValueInfo("x", pb.TensorProto_FLOAT, "n", 2)},
-			Initializer: []*pb.TensorProto{named("w", Tensor([]float32{1, 2}))},
-			Node:        []*pb.NodeProto{op("Add", []string{"x", "w"}, []string{"y"})},
+			Initializer: []*pb.TensorProto{withName("w", Tensor([]float32{1, 2}))},
+			Node:        []*pb.NodeProto{newNode("Add", []string{"x", "w"}, []string{"y"})},
 		})
 		in := g.Inputs()
 		if len(in) != 1 || in[0].GetName() != "x" {
@@ -65,18 +65,18 @@ func TestInputsWithoutInitializers(t *testing.T) {
 }
 
 func TestConst(t *testing.T) {
-	g := index(t, 8, &pb.GraphProto{
+	g := indexGraph(t, 8, &pb.GraphProto{
 		Node: []*pb.NodeProto{
-			op("Constant", nil, []string{"t"}, Attr("value", Tensor([]float32{1, 2, 3}))),
-			op("Constant", nil, []string{"f"}, Attr("value_float", 2.5)),
-			op("Constant", nil, []string{"fs"}, Attr("value_floats", []float32{4, 5})),
-			op("Constant", nil, []string{"i"}, Attr("value_int", 7)),
-			op("Constant", nil, []string{"is"}, Attr("value_ints", []int64{8, 9})),
-			op("Identity", []string{"t"}, []string{"t1"}),
-			op("Identity", []string{"t1"}, []string{"t2"}),
-			op("Identity", []string{"loop2"}, []string{"loop1"}),
-			op("Identity", []string{"loop1"}, []string{"loop2"}),
-			op("Relu", []string{"t"}, []string{"y"}),
+			newNode("Constant", nil, []string{"t"}, Attr("value", Tensor([]float32{1, 2, 3}))),
+			newNode("Constant", nil, []string{"f"}, Attr("value_float", 2.5)),
+			newNode("Constant", nil, []string{"fs"}, Attr("value_floats", []float32{4, 5})),
+			newNode("Constant", nil, []string{"i"}, Attr("value_int", 7)),
+			newNode("Constant", nil, []string{"is"}, Attr("value_ints", []int64{8, 9})),
+			newNode("Identity", []string{"t"}, []string{"t1"}),
+			newNode("Identity", []string{"t1"}, []string{"t2"}),
+			newNode("Identity", []string{"loop2"}, []string{"loop1"}),
+			newNode("Identity", []string{"loop1"}, []string{"loop2"}),
+			newNode("Relu", []string{"t"}, []string{"y"}),
 		},
 	})
 	for name, want := range map[string][]float32{"t": {1, 2, 3}, "f": {2.5}, "fs": {4, 5}, "i": {7}, "is": {8, 9}, "t1": {1, 2, 3}, "t2": {1, 2, 3}} {
@@ -100,16 +100,16 @@ func TestConst(t *testing.T) {
 // TestLongIdentities reads every tensor of a long chain. Walking the chain each time would take
 // minutes.
 func TestLongIdentities(t *testing.T) {
-	g := &pb.GraphProto{Initializer: []*pb.TensorProto{named("w0", Tensor([]float32{1}))}}
+	g := &pb.GraphProto{Initializer: []*pb.TensorProto{withName("w0", Tensor([]float32{1}))}}
 	const n = 40_000
 	for i := range n {
 		g.Node = append(g.Node,
-			op("Identity", []string{fmt.Sprint("x", i)}, []string{fmt.Sprint("x", i+1)}),
-			op("Identity", []string{fmt.Sprint("w", i)}, []string{fmt.Sprint("w", i+1)}))
+			newNode("Identity", []string{fmt.Sprint("x", i)}, []string{fmt.Sprint("x", i+1)}),
+			newNode("Identity", []string{fmt.Sprint("w", i)}, []string{fmt.Sprint("w", i+1)}))
 	}
 	slices.Reverse(g.Node[n:])
 	started := time.Now()
-	all := index(t, 8, g)
+	all := indexGraph(t, 8, g)
 	for i := range n + 1 {
 		_, x := all.Const(fmt.Sprint("x", i))
 		_, w := all.Const(fmt.Sprint("w", i))
@@ -125,27 +125,27 @@ func TestLongIdentities(t *testing.T) {
 func TestConsumersSeeSubgraphs(t *testing.T) {
 	inner := &pb.GraphProto{
 		Node: []*pb.NodeProto{
-			op("Mul", []string{"outer", "local"}, []string{"local2"}),
-			op("If", []string{"c"}, []string{"o"}, Attr("then_branch", &pb.GraphProto{
-				Node:   []*pb.NodeProto{op("Neg", []string{"deep"}, []string{"z"}), op("Neg", []string{"local2"}, []string{"z2"})},
+			newNode("Mul", []string{"outer", "local"}, []string{"local2"}),
+			newNode("If", []string{"c"}, []string{"o"}, Attr("then_branch", &pb.GraphProto{
+				Node:   []*pb.NodeProto{newNode("Neg", []string{"deep"}, []string{"z"}), newNode("Neg", []string{"local2"}, []string{"z2"})},
 				Output: []*pb.ValueInfoProto{ValueInfo("z", pb.TensorProto_FLOAT)},
 			})),
 		},
-		Initializer: []*pb.TensorProto{named("local", Tensor([]float32{1}))},
+		Initializer: []*pb.TensorProto{withName("local", Tensor([]float32{1}))},
 		Output:      []*pb.ValueInfoProto{ValueInfo("o", pb.TensorProto_FLOAT), ValueInfo("passed", pb.TensorProto_FLOAT)},
 	}
-	g := index(t, 8, &pb.GraphProto{
+	g := indexGraph(t, 8, &pb.GraphProto{
 		Input: []*pb.ValueInfoProto{ValueInfo("outer", pb.TensorProto_FLOAT)},
 		Node: []*pb.NodeProto{
-			op("Relu", []string{"outer"}, []string{"deep"}),
-			op("Loop", []string{"n", "c"}, []string{"y"}, Attr("body", inner)),
-			op("Add", []string{"outer", "outer"}, []string{"local"}),
+			newNode("Relu", []string{"outer"}, []string{"deep"}),
+			newNode("Loop", []string{"n", "c"}, []string{"y"}, Attr("body", inner)),
+			newNode("Add", []string{"outer", "outer"}, []string{"local"}),
 		},
 	})
 	for tensor, want := range map[string][]string{
 		"outer": {"Relu", "Loop", "Add"}, "deep": {"Loop"}, "passed": {"Loop"}, "c": {"Loop"}, "local": nil, "local2": nil,
 	} {
-		if got := kinds(g.Consumers(tensor)); !slices.Equal(got, want) {
+		if got := opTypes(g.Consumers(tensor)); !slices.Equal(got, want) {
 			t.Errorf("%s is read by %v, want %v", tensor, got, want)
 		}
 	}
@@ -158,9 +158,9 @@ func TestConsumersSeeSubgraphs(t *testing.T) {
 }
 
 func TestNodeName(t *testing.T) {
-	n := op("Neg", []string{"x"}, []string{"y"})
+	n := newNode("Neg", []string{"x"}, []string{"y"})
 	n.Name = proto.String("flip")
-	g := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("Relu", []string{"x"}, []string{"a"}), n}})
+	g := indexGraph(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{newNode("Relu", []string{"x"}, []string{"a"}), n}})
 	for tensor, want := range map[string]string{"a": "Relu_0", "y": "flip"} {
 		if got := g.NodeName(g.Producer(tensor)); got != want {
 			t.Errorf("node of %s is %q, want %q", tensor, got, want)

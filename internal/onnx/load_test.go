@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// small is a serialised model: y = relu(x·w + 1).
-func small(t testing.TB) []byte {
+// smallModel is a serialised model: y = relu(x·w + 1).
+func smallModel(t testing.TB) []byte {
 	t.Helper()
 	b := NewBuilder("small", 13)
 	x := b.Input("x", pb.TensorProto_FLOAT, "n", 3)
@@ -33,12 +33,12 @@ func small(t testing.TB) []byte {
 	return data
 }
 
-// nested is a serialised model with nested branches.
-func nested(t testing.TB, levels int) []byte {
+// nestedModel is a serialised model with nested branches.
+func nestedModel(t testing.TB, levels int) []byte {
 	t.Helper()
-	body := &pb.GraphProto{Node: []*pb.NodeProto{op("Neg", []string{"x"}, []string{"y"})}}
+	body := &pb.GraphProto{Node: []*pb.NodeProto{newNode("Neg", []string{"x"}, []string{"y"})}}
 	for range levels {
-		body = &pb.GraphProto{Node: []*pb.NodeProto{op("If", []string{"c"}, []string{"y"}, Attr("then_branch", body))}}
+		body = &pb.GraphProto{Node: []*pb.NodeProto{newNode("If", []string{"c"}, []string{"y"}, Attr("then_branch", body))}}
 	}
 	body.Output = []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)}
 	b, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), Graph: body})
@@ -49,7 +49,7 @@ func nested(t testing.TB, levels int) []byte {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := small(t)
+	good := smallModel(t)
 	headless, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestParseRefuses(t *testing.T) {
 		"zeros":     make([]byte, 64),
 		"no graph":  headless,
 		"truncated": good[:len(good)*2/3],
-		"too deep":  nested(t, 33),
+		"too deep":  nestedModel(t, 33),
 	} {
 		_, err := Parse(b)
 		if !errors.Is(err, ErrNotONNX) {
@@ -71,7 +71,7 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: error of several lines: %q", name, err)
 		}
 	}
-	if _, err := Parse(nested(t, 32)); err != nil {
+	if _, err := Parse(nestedModel(t, 32)); err != nil {
 		t.Errorf("as deep as ONNX Runtime reads: %v", err)
 	}
 	for n := range len(good) {
@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 func TestLoadNamesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
-	if err := os.WriteFile(path, small(t)[:20], 0o600); err != nil {
+	if err := os.WriteFile(path, smallModel(t)[:20], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range []string{path, dir, filepath.Join(dir, "absent.onnx")} {
@@ -92,7 +92,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 			t.Errorf("error %v does not name %s", err, p)
 		}
 	}
-	if err := os.WriteFile(path, small(t), 0o600); err != nil {
+	if err := os.WriteFile(path, smallModel(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(path); err != nil {
@@ -102,7 +102,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 
 // TestUnknownSurvives checks that fields of a newer format are written back unchanged.
 func TestUnknownSurvives(t *testing.T) {
-	b := small(t)
+	b := smallModel(t)
 	b = protowire.AppendTag(b, 1999, protowire.BytesType)
 	b = protowire.AppendBytes(b, []byte("from the future"))
 	g, err := Parse(b)
@@ -125,25 +125,25 @@ func TestUnknownSurvives(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(small(f))
-	f.Add(small(f)[:40])
+	f.Add(smallModel(f))
+	f.Add(smallModel(f)[:40])
 	f.Add([]byte{})
 	sub, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(3), Graph: &pb.GraphProto{
 		Node: []*pb.NodeProto{
-			op("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Output: []*pb.ValueInfoProto{ValueInfo("x", pb.TensorProto_FLOAT)}})),
-			op("Constant", nil, []string{"k"}, Attr("value", &pb.TensorProto{Dims: []int64{1 << 40, 1 << 40}, DataType: proto.Int32(1)})),
-			op("Identity", []string{"k"}, []string{"k"}),
-			op("Constant", nil, nil),
-			op("Constant", nil, []string{"s"}, &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: external1("w.bin", "0", "8")}}),
+			newNode("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Output: []*pb.ValueInfoProto{ValueInfo("x", pb.TensorProto_FLOAT)}})),
+			newNode("Constant", nil, []string{"k"}, Attr("value", &pb.TensorProto{Dims: []int64{1 << 40, 1 << 40}, DataType: proto.Int32(1)})),
+			newNode("Identity", []string{"k"}, []string{"k"}),
+			newNode("Constant", nil, nil),
+			newNode("Constant", nil, []string{"s"}, &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: externalTensor("w.bin", "0", "8")}}),
 		},
-		Initializer: []*pb.TensorProto{external1("../secret", "-1", "x")},
+		Initializer: []*pb.TensorProto{externalTensor("../secret", "-1", "x")},
 		Output:      []*pb.ValueInfoProto{ValueInfo("y", pb.TensorProto_FLOAT)},
 	}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(sub)
-	f.Add(nested(f, 5))
+	f.Add(nestedModel(f, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g, err := Parse(b)
 		if err != nil {

@@ -15,44 +15,44 @@ import (
 )
 
 const (
-	// mostInline is the size limit of a model in a single file. The limit of protobuf is 2 GiB.
-	mostInline = 1 << 30
-	// leastApart is the minimum size of tensors that a larger model stores in a separate file.
-	leastApart = 1 << 10
+	// maxInline is the size limit of a model in a single file. The limit of protobuf is 2 GiB.
+	maxInline = 1 << 30
+	// minSeparate is the minimum size of tensors that a larger model stores in a separate file.
+	minSeparate = 1 << 10
 	// DataSuffix is the suffix of the name of that file.
 	DataSuffix = ".data"
-	// apartAt is the alignment of tensors in that file, as ONNX recommends.
-	apartAt = 4096
+	// dataAlignment is the alignment of tensors in that file, as ONNX recommends.
+	dataAlignment = 4096
 )
 
 // Save writes a model to path atomically, and changes m. The external data of m is in dir. If
 // the model is too large for one file, its weights are written to path.data, and data is that
 // path.
 func Save(ctx context.Context, m *pb.ModelProto, dir, path string) (data string, err error) {
-	return save(ctx, m, dir, path, mostInline)
+	return save(ctx, m, dir, path, maxInline)
 }
 
-func save(ctx context.Context, m *pb.ModelProto, dir, path string, most int64) (data string, err error) {
-	outside := externals(m)
+func save(ctx context.Context, m *pb.ModelProto, dir, path string, limit int64) (data string, err error) {
+	tensors := externalTensors(m)
 	size := int64(proto.Size(m))
-	for _, t := range outside {
-		n, err := bytesOf(t)
+	for _, t := range tensors {
+		n, err := externalSize(t)
 		if err != nil {
 			return "", err
 		}
 		size += n
 	}
-	var done func() error
-	if size <= most {
-		for _, t := range outside {
-			if t.RawData, err = externalBytes(t, dir); err != nil {
+	var commit func() error
+	if size <= limit {
+		for _, t := range tensors {
+			if t.RawData, err = readExternalBytes(t, dir); err != nil {
 				return "", err
 			}
 			t.ExternalData, t.DataLocation = nil, nil
 		}
 	} else {
 		data = path + DataSuffix
-		if done, err = apart(ctx, m, dir, data); err != nil {
+		if commit, err = writeDataFile(ctx, m, dir, data); err != nil {
 			return "", err
 		}
 	}
@@ -60,8 +60,8 @@ func save(ctx context.Context, m *pb.ModelProto, dir, path string, most int64) (
 	if err != nil {
 		return "", err
 	}
-	if done != nil {
-		if err := done(); err != nil {
+	if commit != nil {
+		if err := commit(); err != nil {
 			return "", err
 		}
 	}
@@ -75,16 +75,16 @@ func save(ctx context.Context, m *pb.ModelProto, dir, path string, most int64) (
 	return data, err
 }
 
-// apart writes large tensors to a separate file and updates their locations in the model. done
+// writeDataFile writes large tensors to a separate file and updates their locations in the model. done
 // renames the file to its final name.
-func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func() error, err error) {
+func writeDataFile(ctx context.Context, m *pb.ModelProto, dir, path string) (commit func() error, err error) {
 	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	list := externals(m)
+	list := externalTensors(m)
 	for _, t := range m.GetGraph().GetInitializer() {
-		if t.GetDataLocation() != pb.TensorProto_EXTERNAL && len(t.RawData) >= leastApart {
+		if t.GetDataLocation() != pb.TensorProto_EXTERNAL && len(t.RawData) >= minSeparate {
 			list = append(list, t)
 		}
 	}
@@ -92,12 +92,12 @@ func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func()
 	for _, t := range list {
 		raw := t.RawData
 		if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
-			raw, err = externalBytes(t, dir)
+			raw, err = readExternalBytes(t, dir)
 		}
 		if err == nil {
-			_, err = f.Write(make([]byte, -at&(apartAt-1)))
+			_, err = f.Write(make([]byte, -at&(dataAlignment-1)))
 		}
-		at += -at & (apartAt - 1)
+		at += -at & (dataAlignment - 1)
 		if err == nil {
 			_, err = f.Write(raw)
 		}
@@ -117,9 +117,9 @@ func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func()
 	return f.Commit, nil
 }
 
-// bytesOf returns the number of bytes of a tensor's external data.
-func bytesOf(t *pb.TensorProto) (int64, error) {
-	e, err := externalOf(t)
+// externalSize returns the number of bytes of a tensor's external data.
+func externalSize(t *pb.TensorProto) (int64, error) {
+	e, err := parseExternal(t)
 	if err != nil || e.length >= 0 {
 		return e.length, err
 	}
@@ -134,9 +134,9 @@ func bytesOf(t *pb.TensorProto) (int64, error) {
 	return n * size, nil
 }
 
-// externalBytes reads the external data of a tensor.
-func externalBytes(t *pb.TensorProto, dir string) ([]byte, error) {
-	n, err := bytesOf(t)
+// readExternalBytes reads the external data of a tensor.
+func readExternalBytes(t *pb.TensorProto, dir string) ([]byte, error) {
+	n, err := externalSize(t)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func TestSave(t *testing.T) {
 	for _, step := range []struct {
 		most int64
 		data string
-	}{{mostInline, ""}, {0, at + ".data"}, {mostInline, ""}} {
+	}{{maxInline, ""}, {0, at + ".data"}, {maxInline, ""}} {
 		data, err := save(context.Background(), m, dir, at, step.most)
 		if err != nil || data != step.data {
 			t.Fatalf("weights in %q (%v)", data, err)

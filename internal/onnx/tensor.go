@@ -67,9 +67,9 @@ func DTypeName(dataType int32) string {
 	return fmt.Sprintf("type %d", dataType)
 }
 
-// maxRead limits the bytes read for a tensor, because a sparse external file may have any
+// maxTensorBytes limits the bytes read for a tensor, because a sparse external file may have any
 // length.
-const maxRead = 4 << 30
+const maxTensorBytes = 4 << 30
 
 type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
@@ -84,8 +84,8 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	if size == 0 {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, which is not read", t.GetName(), DTypeName(t.GetDataType()))
 	}
-	if n > maxRead/size {
-		return nil, nil, fmt.Errorf("tensor %q of shape %v is more than the %d GiB that are read", t.GetName(), t.GetDims(), maxRead>>30)
+	if n > maxTensorBytes/size {
+		return nil, nil, fmt.Errorf("tensor %q of shape %v is more than the %d GiB that are read", t.GetName(), t.GetDims(), maxTensorBytes>>30)
 	}
 	raw := t.GetRawData()
 	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
@@ -100,29 +100,29 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	var out []T
 	switch pb.TensorProto_DataType(t.GetDataType()) {
 	case pb.TensorProto_FLOAT:
-		out = elements(n, raw, t.FloatData, as[T, float32])
+		out = decodeElements(n, raw, t.FloatData, convertNumber[T, float32])
 	case pb.TensorProto_DOUBLE:
-		out = elements(n, raw, t.DoubleData, as[T, float64])
+		out = decodeElements(n, raw, t.DoubleData, convertNumber[T, float64])
 	case pb.TensorProto_FLOAT16:
-		out = elements(n, raw, t.Int32Data, func(v uint16) T { return T(float16.Decode(v)) })
+		out = decodeElements(n, raw, t.Int32Data, func(v uint16) T { return T(float16.Decode(v)) })
 	case pb.TensorProto_BFLOAT16:
-		out = elements(n, raw, t.Int32Data, func(v uint16) T { return T(math.Float32frombits(uint32(v) << 16)) })
+		out = decodeElements(n, raw, t.Int32Data, func(v uint16) T { return T(math.Float32frombits(uint32(v) << 16)) })
 	case pb.TensorProto_UINT8, pb.TensorProto_BOOL:
-		out = elements(n, raw, t.Int32Data, as[T, uint8])
+		out = decodeElements(n, raw, t.Int32Data, convertNumber[T, uint8])
 	case pb.TensorProto_INT8:
-		out = elements(n, raw, t.Int32Data, as[T, int8])
+		out = decodeElements(n, raw, t.Int32Data, convertNumber[T, int8])
 	case pb.TensorProto_UINT16:
-		out = elements(n, raw, t.Int32Data, as[T, uint16])
+		out = decodeElements(n, raw, t.Int32Data, convertNumber[T, uint16])
 	case pb.TensorProto_INT16:
-		out = elements(n, raw, t.Int32Data, as[T, int16])
+		out = decodeElements(n, raw, t.Int32Data, convertNumber[T, int16])
 	case pb.TensorProto_UINT32:
-		out = elements(n, raw, t.Uint64Data, as[T, uint32])
+		out = decodeElements(n, raw, t.Uint64Data, convertNumber[T, uint32])
 	case pb.TensorProto_INT32:
-		out = elements(n, raw, t.Int32Data, as[T, int32])
+		out = decodeElements(n, raw, t.Int32Data, convertNumber[T, int32])
 	case pb.TensorProto_UINT64:
-		out = elements(n, raw, t.Uint64Data, as[T, int64])
+		out = decodeElements(n, raw, t.Uint64Data, convertNumber[T, int64])
 	case pb.TensorProto_INT64:
-		out = elements(n, raw, t.Int64Data, as[T, int64])
+		out = decodeElements(n, raw, t.Int64Data, convertNumber[T, int64])
 	}
 	if int64(len(out)) != n {
 		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d values", t.GetName(), t.GetDims(), len(out))
@@ -130,11 +130,11 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	return out, t.GetDims(), nil
 }
 
-func as[T, S number](v S) T { return T(v) }
+func convertNumber[T, S number](v S) T { return T(v) }
 
-// elements decodes n numbers of type S from raw data, little-endian, or converts a typed field
+// decodeElements decodes n numbers of type S from raw data, little-endian, or converts a typed field
 // if there is no raw data.
-func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T) []T {
+func decodeElements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T) []T {
 	if raw == nil {
 		out := make([]T, len(typed))
 		for i, v := range typed {
@@ -146,8 +146,8 @@ func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T)
 	if _, err := binary.Decode(raw, binary.LittleEndian, in); err != nil {
 		panic(err) // the length was checked above
 	}
-	if same, ok := any(in).([]T); ok {
-		return same
+	if decoded, ok := any(in).([]T); ok {
+		return decoded
 	}
 	out := make([]T, n)
 	for i, v := range in {

@@ -22,7 +22,7 @@ func entry(k, v string) *pb.StringStringEntryProto {
 	return &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(v)}
 }
 
-func external1(location, offset, length string) *pb.TensorProto {
+func externalTensor(location, offset, length string) *pb.TensorProto {
 	return &pb.TensorProto{
 		Name: proto.String("w"), DataType: proto.Int32(int32(pb.TensorProto_FLOAT)), Dims: []int64{2},
 		DataLocation: pb.TensorProto_EXTERNAL.Enum(),
@@ -99,40 +99,40 @@ func TestExternalData(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "w.bin"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []*pb.TensorProto{external1("w.bin", "8", "8"), external1("./w.bin", "8", "8")} {
+	for _, w := range []*pb.TensorProto{externalTensor("w.bin", "8", "8"), externalTensor("./w.bin", "8", "8")} {
 		got, _, err := Float32s(w, dir)
 		if err != nil || !slices.Equal(got, []float32{3, 4}) {
 			t.Errorf("read %v (%v)", got, err)
 		}
 	}
 	for _, c := range []struct {
-		t    *pb.TensorProto
-		says string
+		t        *pb.TensorProto
+		contains string
 	}{
-		{external1("absent.bin", "0", "8"), "absent.bin"},
-		{external1("w.bin", "12", "8"), "too short"},
-		{external1("w.bin", "9223372036854775807", "8"), "too short"},
-		{external1("w.bin", "0", "12"), "12 bytes"},
-		{external1("w.bin", "-8", "8"), "offset"},
-		{external1("w.bin", "x", "8"), "offset"},
-		{external1("../w.bin", "0", "8"), "outside"},
-		{external1("a/../../w.bin", "0", "8"), "outside"},
-		{external1("/etc/passwd", "0", "8"), "outside"},
-		{external1("*/_ORT_MEM_ADDR_/*", "0", "8"), "outside"},
-		{external1("w.bin\x00", "0", "8"), "cannot be read"},
-		{external1("C:\\w.bin", "0", "8"), "w.bin"},
-		{external1("w.bin", "0", "9223372036854775807"), "9223372036854775807 bytes"},
-		{external1("", "0", "8"), "names no file"},
+		{externalTensor("absent.bin", "0", "8"), "absent.bin"},
+		{externalTensor("w.bin", "12", "8"), "too short"},
+		{externalTensor("w.bin", "9223372036854775807", "8"), "too short"},
+		{externalTensor("w.bin", "0", "12"), "12 bytes"},
+		{externalTensor("w.bin", "-8", "8"), "offset"},
+		{externalTensor("w.bin", "x", "8"), "offset"},
+		{externalTensor("../w.bin", "0", "8"), "outside"},
+		{externalTensor("a/../../w.bin", "0", "8"), "outside"},
+		{externalTensor("/etc/passwd", "0", "8"), "outside"},
+		{externalTensor("*/_ORT_MEM_ADDR_/*", "0", "8"), "outside"},
+		{externalTensor("w.bin\x00", "0", "8"), "cannot be read"},
+		{externalTensor("C:\\w.bin", "0", "8"), "w.bin"},
+		{externalTensor("w.bin", "0", "9223372036854775807"), "9223372036854775807 bytes"},
+		{externalTensor("", "0", "8"), "names no file"},
 	} {
 		_, _, err := Float32s(c.t, dir)
-		if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("error %v, want one that says %q", err, c.says)
+		if !errors.Is(err, ErrExternalData) || !strings.Contains(err.Error(), c.contains) {
+			t.Errorf("error %v, want one that says %q", err, c.contains)
 		}
-		g := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Initializer: []*pb.TensorProto{c.t}}))}})
+		g := indexGraph(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{newNode("If", []string{"c"}, []string{"y"}, Attr("then_branch", &pb.GraphProto{Initializer: []*pb.TensorProto{c.t}}))}})
 		sparse := &pb.AttributeProto{Name: proto.String("sparse_value"), SparseTensor: &pb.SparseTensorProto{Values: c.t}}
-		s := index(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{op("Constant", nil, []string{"y"}, sparse)}})
+		s := indexGraph(t, 8, &pb.GraphProto{Node: []*pb.NodeProto{newNode("Constant", nil, []string{"y"}, sparse)}})
 		for _, g := range []*Graph{g, s} {
-			if err := CheckExternal(g.Model, dir); c.says != "12 bytes" && !errors.Is(err, ErrExternalData) {
+			if err := CheckExternal(g.Model, dir); c.contains != "12 bytes" && !errors.Is(err, ErrExternalData) {
 				t.Errorf("CheckExternal of %v: %v", c.t.ExternalData, err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestHugeExternalData(t *testing.T) {
 	if err := os.Truncate(path, 40<<30); err != nil {
 		t.Skip(err)
 	}
-	w := external1("w.bin", "0", strconv.Itoa(40<<30))
+	w := externalTensor("w.bin", "0", strconv.Itoa(40<<30))
 	w.Dims = []int64{10 << 30}
 	if _, _, err := Float32s(w, dir); err == nil || !strings.Contains(err.Error(), "4 GiB") {
 		t.Errorf("40 GiB of weights: %v", err)

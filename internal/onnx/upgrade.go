@@ -19,7 +19,7 @@ func Upgrade(g *Graph, dir string) (*Graph, error) {
 	if g.Opset() >= TargetOpset {
 		return g, nil
 	}
-	r := upgrader{g: g, dir: dir, from: g.Opset()}
+	r := upgrader{g: g, dir: dir, fromOpset: g.Opset()}
 	if err := r.graph(m.GetGraph()); err != nil {
 		return nil, err
 	}
@@ -30,16 +30,16 @@ func Upgrade(g *Graph, dir string) (*Graph, error) {
 
 // upgrader converts nodes to operator set TargetOpset.
 type upgrader struct {
-	g    *Graph
-	dir  string
-	from int64           // the original operator set
-	done []*pb.NodeProto // nodes of the current graph
-	made int             // number of tensors added
+	g         *Graph
+	dir       string
+	fromOpset int64           // the original operator set
+	nodes     []*pb.NodeProto // nodes of the current graph
+	added     int             // number of tensors added
 }
 
 func (r *upgrader) graph(body *pb.GraphProto) error {
-	outer := r.done
-	r.done = nil
+	outer := r.nodes
+	r.nodes = nil
 	for _, n := range body.GetNode() {
 		for _, a := range n.GetAttribute() {
 			for _, inner := range subgraphs(a) {
@@ -53,17 +53,17 @@ func (r *upgrader) graph(body *pb.GraphProto) error {
 				return err
 			}
 		}
-		r.done = append(r.done, n)
+		r.nodes = append(r.nodes, n)
 	}
-	body.Node, r.done = r.done, outer
+	body.Node, r.nodes = r.nodes, outer
 	return nil
 }
 
 // node appends a node and returns its output.
 func (r *upgrader) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
-	r.made++
-	out := fmt.Sprintf("attach/raised/%d", r.made)
-	r.done = append(r.done, &pb.NodeProto{OpType: new(op), Name: new(out), Input: inputs, Output: []string{out}, Attribute: attrs})
+	r.added++
+	out := fmt.Sprintf("attach/raised/%d", r.added)
+	r.nodes = append(r.nodes, &pb.NodeProto{OpType: new(op), Name: new(out), Input: inputs, Output: []string{out}, Attribute: attrs})
 	return out
 }
 
@@ -78,7 +78,7 @@ func (r *upgrader) upgrade(n *pb.NodeProto) error {
 		return fmt.Errorf("node %s (%s) %s; export the model anew with operator set 13 or later", r.g.NodeName(n), op, why)
 	}
 	switch {
-	case op == "Upsample", op == "Resize" && r.from < 11:
+	case op == "Upsample", op == "Resize" && r.fromOpset < 11:
 		if !r.resize(n) {
 			return refusal("drops elements by a rounding rule of an old operator set")
 		}
@@ -86,24 +86,24 @@ func (r *upgrader) upgrade(n *pb.NodeProto) error {
 		n.OpType = new("ScatterElements")
 	case slices.Contains([]string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}, op):
 		return refusal("is one of ONNX's first experimental operators, which no operator set after 9 has")
-	case op == "MeanVarianceNormalization" && r.from < 9:
+	case op == "MeanVarianceNormalization" && r.fromOpset < 9:
 		return refusal("has the attributes of an old operator set")
-	case op == "Scan" && r.from < 9:
+	case op == "Scan" && r.fromOpset < 9:
 		return refusal("has a batch axis of its own, as in old operator sets")
 	case op == "BatchNormalization" && AttributeInt(n, "spatial", 1) == 0:
 		return refusal("has statistics for each element, as in old operator sets")
-	case op == "BatchNormalization" && r.from < 14:
-		drop(n, "spatial")
+	case op == "BatchNormalization" && r.fromOpset < 14:
+		removeAttribute(n, "spatial")
 		n.Output = n.Output[:1] // the other outputs are for training only
-	case op == "RoiAlign" && r.from < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
+	case op == "RoiAlign" && r.fromOpset < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
 		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
-	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
+	case r.fromOpset < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
 		// The old operator normalised over all axes from axis on.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
 		n.OpType, n.Attribute = new("Reshape"), nil
 		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}
 	default:
-		r.inputs(n)
+		r.attributesToInputs(n)
 	}
 	return nil
 }
@@ -115,8 +115,8 @@ var becameInputs = map[string][]string{
 	"Slice": {"starts", "ends", "axes"}, "Split": {"split"}, "Squeeze": {"axes"}, "TopK": {"k"}, "Unsqueeze": {"axes"},
 }
 
-// inputs converts attributes to inputs.
-func (r *upgrader) inputs(n *pb.NodeProto) {
+// attributesToInputs converts attributes to inputs.
+func (r *upgrader) attributesToInputs(n *pb.NodeProto) {
 	for i, name := range becameInputs[n.GetOpType()] {
 		a := Attribute(n, name)
 		if a == nil {
@@ -137,11 +137,11 @@ func (r *upgrader) inputs(n *pb.NodeProto) {
 			n.Input = append(n.Input, "")
 		}
 		n.Input[i+1] = v
-		drop(n, name)
+		removeAttribute(n, name)
 	}
 }
 
-func drop(n *pb.NodeProto, attribute string) {
+func removeAttribute(n *pb.NodeProto, attribute string) {
 	n.Attribute = slices.DeleteFunc(n.GetAttribute(), func(a *pb.AttributeProto) bool { return a.GetName() == attribute })
 }
 

@@ -4,116 +4,116 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-func gradIdentity(c *call) { c.add(0, c.up(0)) }
+func gradIdentity(c *call) { c.add(0, c.upstream(0)) }
 
 // gradSum is the rule of Sum and Add.
 func gradSum(c *call) {
 	for i := range c.n.Input {
-		c.addSummed(i, c.up(0))
+		c.addUnbroadcast(i, c.upstream(0))
 	}
 }
 
 func gradMean(c *call) {
-	up := c.times(1/float64(len(c.n.Input)), c.up(0))
+	upstream := c.times(1/float64(len(c.n.Input)), c.upstream(0))
 	for i := range c.n.Input {
-		c.addSummed(i, up)
+		c.addUnbroadcast(i, upstream)
 	}
 }
 
 func gradSub(c *call) {
-	c.addSummed(0, c.up(0))
-	if c.wants(1) {
-		c.add(1, c.node("Neg", c.unbroadcast(c.up(0), c.in(1))))
+	c.addUnbroadcast(0, c.upstream(0))
+	if c.needsGradient(1) {
+		c.add(1, c.node("Neg", c.unbroadcast(c.upstream(0), c.input(1))))
 	}
 }
 
 func gradMul(c *call) {
-	a, b := c.in(0), c.in(1)
+	a, b := c.input(0), c.input(1)
 	if a == b {
 		twice := c.node("Mul", c.scalar(2, a), a)
-		c.add(0, c.node("Mul", c.up(0), twice))
+		c.add(0, c.node("Mul", c.upstream(0), twice))
 		return
 	}
-	if c.wants(0) {
-		c.addSummed(0, c.node("Mul", c.up(0), b))
+	if c.needsGradient(0) {
+		c.addUnbroadcast(0, c.node("Mul", c.upstream(0), b))
 	}
-	if c.wants(1) {
-		c.addSummed(1, c.node("Mul", c.up(0), a))
+	if c.needsGradient(1) {
+		c.addUnbroadcast(1, c.node("Mul", c.upstream(0), a))
 	}
 }
 
 func gradDiv(c *call) {
-	b := c.in(1)
-	overB := c.node("Div", c.up(0), b)
-	c.addSummed(0, overB)
-	if c.wants(1) {
-		c.addSummed(1, c.node("Neg", c.node("Mul", overB, c.out(0))))
+	b := c.input(1)
+	overB := c.node("Div", c.upstream(0), b)
+	c.addUnbroadcast(0, overB)
+	if c.needsGradient(1) {
+		c.addUnbroadcast(1, c.node("Neg", c.node("Mul", overB, c.output(0))))
 	}
 }
 
-func gradNeg(c *call) { c.add(0, c.node("Neg", c.up(0))) }
+func gradNeg(c *call) { c.add(0, c.node("Neg", c.upstream(0))) }
 
 func gradReciprocal(c *call) {
-	y := c.out(0)
-	c.add(0, c.node("Neg", c.node("Mul", c.up(0), c.node("Mul", y, y))))
+	y := c.output(0)
+	c.add(0, c.node("Neg", c.node("Mul", c.upstream(0), c.node("Mul", y, y))))
 }
 
 func gradPow(c *call) {
-	x, p := c.in(0), c.in(1)
-	if c.wants(0) {
+	x, p := c.input(0), c.input(1)
+	if c.needsGradient(0) {
 		e := c.castTo(p, x)
 		// An exponent of 0 has slope 0 at x = 0 too, where x⁻¹ is not finite.
 		one := c.scalar(1, x)
 		lower := c.node("Sub", c.node("Where", c.node("Equal", e, c.scalar(0, x)), one, e), one)
-		c.addSummed(0, c.node("Mul", c.up(0), c.node("Mul", e, c.node("Pow", x, lower))))
+		c.addUnbroadcast(0, c.node("Mul", c.upstream(0), c.node("Mul", e, c.node("Pow", x, lower))))
 	}
-	if c.wants(1) {
+	if c.needsGradient(1) {
 		// The derivative with respect to the exponent is x^p·log x, or 0 at x = 0, where the
 		// logarithm is infinite.
 		zero := c.scalar(0, x)
 		log := c.node("Where", c.node("Equal", x, zero), zero, c.node("Log", x))
-		c.addSummed(1, c.castTo(c.node("Mul", c.up(0), c.node("Mul", c.out(0), log)), p))
+		c.addUnbroadcast(1, c.castTo(c.node("Mul", c.upstream(0), c.node("Mul", c.output(0), log)), p))
 	}
 }
 
 func gradSqrt(c *call) {
-	twice := c.node("Mul", c.scalar(2, c.in(0)), c.out(0))
-	c.add(0, c.node("Div", c.up(0), twice))
+	twice := c.node("Mul", c.scalar(2, c.input(0)), c.output(0))
+	c.add(0, c.node("Div", c.upstream(0), twice))
 }
 
-func gradExp(c *call) { c.add(0, c.node("Mul", c.up(0), c.out(0))) }
+func gradExp(c *call) { c.add(0, c.node("Mul", c.upstream(0), c.output(0))) }
 
-func gradLog(c *call) { c.add(0, c.node("Div", c.up(0), c.in(0))) }
+func gradLog(c *call) { c.add(0, c.node("Div", c.upstream(0), c.input(0))) }
 
-func gradAbs(c *call) { c.add(0, c.node("Mul", c.up(0), c.node("Sign", c.in(0)))) }
+func gradAbs(c *call) { c.add(0, c.node("Mul", c.upstream(0), c.node("Sign", c.input(0)))) }
 
 // unbroadcast sums a gradient over the axes along which x was broadcast, so that it has the
 // shape of x.
 func (g *tape) unbroadcast(gradient, x string) string {
-	from, to := g.types.of(gradient), g.types.of(x)
+	from, to := g.types.get(gradient), g.types.get(x)
 	if !from.ranked || !to.ranked || len(from.dims) < len(to.dims) {
 		return g.unbroadcastAtRunTime(gradient, x)
 	}
 	lead := len(from.dims) - len(to.dims)
-	var summed, kept []int64
+	var leading, stretched []int64
 	for i := range lead {
-		summed = append(summed, int64(i))
+		leading = append(leading, int64(i))
 	}
 	for i, d := range to.dims {
 		f := from.dims[lead+i]
 		switch {
 		case d.n == 1 && f.n != 1:
-			kept = append(kept, int64(i))
+			stretched = append(stretched, int64(i))
 		case d.n > 1 || d.n == f.n && d.known() || d.symbol != "" && d.symbol == f.symbol:
 		default:
 			return g.unbroadcastAtRunTime(gradient, x)
 		}
 	}
-	if summed != nil {
-		gradient = g.sum(gradient, summed, false)
+	if leading != nil {
+		gradient = g.sum(gradient, leading, false)
 	}
-	if kept != nil {
-		gradient = g.sum(gradient, kept, true)
+	if stretched != nil {
+		gradient = g.sum(gradient, stretched, true)
 	}
 	return gradient
 }
@@ -133,12 +133,12 @@ func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
 
 // gradWhere passes the gradient to the selected side.
 func gradWhere(c *call) {
-	zero := c.scalar(0, c.out(0))
-	if c.wants(1) {
-		c.addSummed(1, c.node("Where", c.in(0), c.up(0), zero))
+	zero := c.scalar(0, c.output(0))
+	if c.needsGradient(1) {
+		c.addUnbroadcast(1, c.node("Where", c.input(0), c.upstream(0), zero))
 	}
-	if c.wants(2) {
-		c.addSummed(2, c.node("Where", c.in(0), zero, c.up(0)))
+	if c.needsGradient(2) {
+		c.addUnbroadcast(2, c.node("Where", c.input(0), zero, c.upstream(0)))
 	}
 }
 
@@ -147,7 +147,7 @@ func gradWhere(c *call) {
 //
 // The rule compares inputs with each other and not with the output, because the runtime may
 // skip rounding to half precision between nodes.
-func gradExtremum(beats string) rule {
+func gradExtremum(compare string) rule {
 	return func(c *call) {
 		n := len(c.n.Input)
 		if n == 1 {
@@ -156,31 +156,31 @@ func gradExtremum(beats string) rule {
 		}
 		x := make([]string, n)
 		for i := range x {
-			x[i] = c.single(c.in(i))
+			x[i] = c.toSingle(c.input(i))
 		}
-		hit := make([]string, n)
+		isExtremum := make([]string, n)
 		count := ""
 		for i := range x {
 			for j := range x {
 				switch {
 				case i == j:
-				case hit[i] == "":
-					hit[i] = c.node(beats, x[i], x[j])
+				case isExtremum[i] == "":
+					isExtremum[i] = c.node(compare, x[i], x[j])
 				default:
-					hit[i] = c.node("And", hit[i], c.node(beats, x[i], x[j]))
+					isExtremum[i] = c.node("And", isExtremum[i], c.node(compare, x[i], x[j]))
 				}
 			}
-			hit[i] = c.castTo(hit[i], c.out(0))
+			isExtremum[i] = c.castTo(isExtremum[i], c.output(0))
 			if count == "" {
-				count = hit[i]
+				count = isExtremum[i]
 			} else {
-				count = c.node("Add", count, hit[i])
+				count = c.node("Add", count, isExtremum[i])
 			}
 		}
-		share := c.node("Div", c.up(0), count)
+		share := c.node("Div", c.upstream(0), count)
 		for i := range x {
-			if c.wants(i) {
-				c.addSummed(i, c.node("Mul", share, hit[i]))
+			if c.needsGradient(i) {
+				c.addUnbroadcast(i, c.node("Mul", share, isExtremum[i]))
 			}
 		}
 	}
@@ -189,11 +189,11 @@ func gradExtremum(beats string) rule {
 // gradClip passes the gradient if the input lies within the bounds, inclusively. The gradient
 // with respect to the bounds is not supported.
 func gradClip(c *call) {
-	if c.wants(1) || c.wants(2) {
+	if c.needsGradient(1) || c.needsGradient(2) {
 		c.fail("its bounds depend on what is differentiated")
 		return
 	}
-	x, low, high := c.in(0), c.in(1), c.in(2)
+	x, low, high := c.input(0), c.input(1), c.input(2)
 	inside := ""
 	if low != "" {
 		inside = c.node("GreaterOrEqual", x, low)
@@ -210,5 +210,5 @@ func gradClip(c *call) {
 		gradIdentity(c)
 		return
 	}
-	c.add(0, c.node("Where", inside, c.up(0), c.scalar(0, x)))
+	c.add(0, c.node("Where", inside, c.upstream(0), c.scalar(0, x)))
 }

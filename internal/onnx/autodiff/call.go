@@ -35,52 +35,52 @@ func (c *call) fail(format string, args ...any) {
 	}
 }
 
-// in returns the name of input i, or "" if it is left out.
-func (c *call) in(i int) string {
+// input returns the name of input i, or "" if it is left out.
+func (c *call) input(i int) string {
 	if i < len(c.n.Input) {
 		return c.n.Input[i]
 	}
 	return ""
 }
 
-func (c *call) out(i int) string {
+func (c *call) output(i int) string {
 	if i < len(c.n.Output) {
 		return c.n.Output[i]
 	}
 	return ""
 }
 
-// wants reports whether input i needs a gradient.
-func (c *call) wants(i int) bool { return c.active[c.in(i)] }
+// needsGradient reports whether input i needs a gradient.
+func (c *call) needsGradient(i int) bool { return c.active[c.input(i)] }
 
-// up returns the gradient of output i, or "" if the result does not depend on it.
-func (c *call) up(i int) string {
-	if o := c.out(i); o != "" {
+// upstream returns the gradient of output i, or "" if the result does not depend on it.
+func (c *call) upstream(i int) string {
+	if o := c.output(i); o != "" {
 		return c.grads[o]
 	}
 	return ""
 }
 
 // add adds a gradient of the input's own shape.
-func (c *call) add(i int, gradient string) { c.accumulate(c.in(i), gradient) }
+func (c *call) add(i int, gradient string) { c.accumulate(c.input(i), gradient) }
 
-// addSummed adds a gradient in the shape that the input was broadcast to, if the input needs a
+// addUnbroadcast adds a gradient in the shape that the input was broadcast to, if the input needs a
 // gradient.
-func (c *call) addSummed(i int, gradient string) {
-	if c.wants(i) {
-		c.add(i, c.unbroadcast(gradient, c.in(i)))
+func (c *call) addUnbroadcast(i int, gradient string) {
+	if c.needsGradient(i) {
+		c.add(i, c.unbroadcast(gradient, c.input(i)))
 	}
 }
 
-// onlyFirst reports gradients of further outputs as unsupported.
-func (c *call) onlyFirst() bool {
+// checkOnlyFirstOutput reports gradients of further outputs as unsupported.
+func (c *call) checkOnlyFirstOutput() bool {
 	for i := 1; i < len(c.n.Output); i++ {
-		if c.up(i) != "" {
+		if c.upstream(i) != "" {
 			c.fail("its output %d is differentiated", i)
 			return false
 		}
 	}
-	return c.up(0) != ""
+	return c.upstream(0) != ""
 }
 
 func (c *call) attrInt(name string, otherwise int64) int64 {
@@ -105,7 +105,7 @@ func (g *tape) nodeN(n int, op string, inputs []string, attrs ...*pb.AttributePr
 
 // scalar returns a constant of the element type of like.
 func (g *tape) scalar(v float64, like string) string {
-	switch t := g.types.of(like).elem; t {
+	switch t := g.types.get(like).elem; t {
 	case pb.TensorProto_DOUBLE:
 		return g.constant(v)
 	case pb.TensorProto_FLOAT:
@@ -132,11 +132,11 @@ func (g *tape) ints(v ...int64) string {
 
 // castTo converts a tensor to the element type of like.
 func (g *tape) castTo(x, like string) string {
-	t := g.types.of(like).elem
+	t := g.types.get(like).elem
 	switch {
 	case t == pb.TensorProto_UNDEFINED:
 		return g.node("CastLike", x, like)
-	case t == g.types.of(x).elem:
+	case t == g.types.get(x).elem:
 		return x
 	}
 	return g.castElem(x, t)
@@ -148,46 +148,46 @@ func (g *tape) castElem(x string, t pb.TensorProto_DataType) string {
 
 // shapeOf returns the shape of x as a 1-D int64 tensor, a constant if possible.
 func (g *tape) shapeOf(x string) string {
-	if dims, ok := g.types.of(x).static(); ok {
+	if dims, ok := g.types.get(x).static(); ok {
 		return g.ints(dims...)
 	}
 	return g.node("Shape", x)
 }
 
 // onesLike returns a tensor of ones with the shape and type of x.
-func (g *tape) onesLike(x string) string { return g.fill(1, x) }
+func (g *tape) onesLike(x string) string { return g.fullLike(1, x) }
 
-func (g *tape) fill(v float64, x string) string {
+func (g *tape) fullLike(v float64, x string) string {
 	return g.expand(g.scalar(v, x), x)
 }
 
 // expand broadcasts v to the shape of x.
 func (g *tape) expand(v, x string) string {
-	a, aok := g.types.of(v).static()
-	b, bok := g.types.of(x).static()
+	a, aok := g.types.get(v).static()
+	b, bok := g.types.get(x).static()
 	if aok && bok && slices.Equal(a, b) {
 		return v
 	}
-	return g.node("Expand", v, g.expansion(v, x))
+	return g.node("Expand", v, g.expandShape(v, x))
 }
 
 // reshapeLike reshapes v to the shape of x, which has as many elements.
 func (g *tape) reshapeLike(v, x string) string {
-	a, aok := g.types.of(v).static()
-	b, bok := g.types.of(x).static()
+	a, aok := g.types.get(v).static()
+	b, bok := g.types.get(x).static()
 	if aok && bok && slices.Equal(a, b) {
 		return v
 	}
-	out := g.node("Reshape", g.beforeReshape(v), g.formOf(x))
-	t := g.types.of(x)
-	g.types.known[out] = t.as(g.types.of(v).elem)
+	out := g.node("Reshape", g.beforeReshape(v), g.reshapeShape(x))
+	t := g.types.get(x)
+	g.types.tensorTypes[out] = t.withElem(g.types.get(v).elem)
 	return out
 }
 
-// expansion returns the shape with which Expand broadcasts v to x. It contains 1 for axes that
+// expandShape returns the shape with which Expand broadcasts v to x. It contains 1 for axes that
 // v already has.
-func (g *tape) expansion(v, x string) string {
-	from, to := g.types.of(v), g.types.of(x)
+func (g *tape) expandShape(v, x string) string {
+	from, to := g.types.get(v), g.types.get(x)
 	shape := make([]int64, len(to.dims))
 	for i, d := range to.dims {
 		at := i + len(from.dims) - len(to.dims)
@@ -206,32 +206,32 @@ func (g *tape) expansion(v, x string) string {
 	return g.ints(shape...)
 }
 
-// formOf returns the shape of x for Reshape, which computes one unknown size itself.
-func (g *tape) formOf(x string) string {
-	t := g.types.of(x)
-	form, open := make([]int64, len(t.dims)), 0
+// reshapeShape returns the shape of x for Reshape, which computes one unknown size itself.
+func (g *tape) reshapeShape(x string) string {
+	t := g.types.get(x)
+	shape, unknowns := make([]int64, len(t.dims)), 0
 	for i, d := range t.dims {
-		form[i] = d.n
+		shape[i] = d.n
 		if !d.known() {
-			form[i] = -1
-			open++
+			shape[i] = -1
+			unknowns++
 		}
 		if d.n == 0 {
-			open += 2
+			unknowns += 2
 		}
 	}
-	if !t.ranked || open > 1 {
+	if !t.ranked || unknowns > 1 {
 		return g.shapeOf(x)
 	}
-	return g.ints(form...)
+	return g.ints(shape...)
 }
 
 // beforeReshape returns the tensor that v was reshaped from, or v. Chains of reshapes with
 // shapes computed at run time crash the optimizer of ONNX Runtime 1.30 if the last shape is
 // known beforehand.
 func (g *tape) beforeReshape(v string) string {
-	for g.types.reshaped[v] != "" {
-		v = g.types.reshaped[v]
+	for g.types.reshapeInput[v] != "" {
+		v = g.types.reshapeInput[v]
 	}
 	return v
 }
@@ -261,18 +261,18 @@ func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 
 // transpose swaps the last two axes.
 func (c *call) transpose(x string) string {
-	rank, ok := c.types.of(x).rank()
+	rank, ok := c.types.get(x).rank()
 	if !ok || rank < 2 {
 		c.fail("the rank of %q is not known", x)
 		return x
 	}
-	perm := count(0, rank)
+	perm := axisRange(0, rank)
 	perm[rank-1], perm[rank-2] = perm[rank-2], perm[rank-1]
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// count returns from, from+1, …, to−1.
-func count(from, to int) []int64 {
+// axisRange returns from, from+1, …, to−1.
+func axisRange(from, to int) []int64 {
 	var numbers []int64
 	for i := from; i < to; i++ {
 		numbers = append(numbers, int64(i))

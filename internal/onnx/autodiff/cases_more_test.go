@@ -7,8 +7,8 @@ import (
 
 var cube = [][]int64{{2, 3, 4}}
 
-// channels returns the shapes of an image and of n vectors with one number per channel.
-func channels(n int) [][]int64 {
+// imageAndVectors returns the shapes of an image and of n vectors with one number per channel.
+func imageAndVectors(n int) [][]int64 {
 	shapes := [][]int64{{2, 4, 3, 2}}
 	for range n {
 		shapes = append(shapes, []int64{4})
@@ -46,11 +46,11 @@ var activationCases = []graphCase{
 }
 
 var normalizationCases = []graphCase{
-	{name: "BatchNormalization", shapes: channels(4), low: 0.5, high: 2, build: op("BatchNormalization")},
+	{name: "BatchNormalization", shapes: imageAndVectors(4), low: 0.5, high: 2, build: op("BatchNormalization")},
 	{name: "BatchNormalization of rows", shapes: [][]int64{{5, 4}, {4}, {4}, {4}, {4}}, low: 0.5, high: 2,
 		build: op("BatchNormalization", onnx.Attr("epsilon", 0.1))},
-	{name: "InstanceNormalization", shapes: channels(2), single: true, build: op("InstanceNormalization")},
-	{name: "GroupNormalization", opset: 21, shapes: channels(2), single: true, build: op("GroupNormalization", onnx.Attr("num_groups", 2))},
+	{name: "InstanceNormalization", shapes: imageAndVectors(2), single: true, build: op("InstanceNormalization")},
+	{name: "GroupNormalization", opset: 21, shapes: imageAndVectors(2), single: true, build: op("GroupNormalization", onnx.Attr("num_groups", 2))},
 	{name: "LayerNormalization", shapes: [][]int64{{2, 3, 4}, {4}, {4}}, build: op("LayerNormalization")},
 	{name: "LayerNormalization from axis", shapes: [][]int64{{2, 3, 4}, {3, 4}},
 		build: op("LayerNormalization", onnx.Attr("axis", 1), onnx.Attr("epsilon", 0.1))},
@@ -70,17 +70,17 @@ var normalizationCases = []graphCase{
 
 var reductionCases = []graphCase{
 	{name: "ReduceMax", shapes: cube, build: op("ReduceMax", onnx.Attr("axes", ints(1)))},
-	{name: "ReduceMax input", opset: 18, shapes: cube, build: with("ReduceMax", []any{ints(-1, 0)}, onnx.Attr("keepdims", 0))},
+	{name: "ReduceMax input", opset: 18, shapes: cube, build: opWithConsts("ReduceMax", []any{ints(-1, 0)}, onnx.Attr("keepdims", 0))},
 	{name: "ReduceMax none", opset: 18, shapes: cube, build: op("ReduceMax", onnx.Attr("noop_with_empty_axes", 1))},
 	{name: "ReduceMin", shapes: cube, build: op("ReduceMin", onnx.Attr("keepdims", 0))},
 	{name: "ReduceL1", shapes: cube, build: op("ReduceL1", onnx.Attr("axes", ints(0, 2)), onnx.Attr("keepdims", 0))},
 	{name: "ReduceL2", shapes: cube, build: op("ReduceL2", onnx.Attr("axes", ints(-1)))},
 	{name: "ReduceL2 all", opset: 20, shapes: cube, build: op("ReduceL2", onnx.Attr("keepdims", 0))},
 	{name: "ReduceLogSumExp", shapes: cube, build: op("ReduceLogSumExp", onnx.Attr("axes", ints(1)), onnx.Attr("keepdims", 0))},
-	{name: "ReduceSumSquare", opset: 18, shapes: cube, build: with("ReduceSumSquare", []any{ints(1)})},
-	{name: "CumSum", shapes: cube, build: with("CumSum", []any{int64(1)})},
+	{name: "ReduceSumSquare", opset: 18, shapes: cube, build: opWithConsts("ReduceSumSquare", []any{ints(1)})},
+	{name: "CumSum", shapes: cube, build: opWithConsts("CumSum", []any{int64(1)})},
 	{name: "CumSum exclusive from the end", shapes: cube,
-		build: with("CumSum", []any{int64(-1)}, onnx.Attr("exclusive", 1), onnx.Attr("reverse", 1))},
+		build: opWithConsts("CumSum", []any{int64(-1)}, onnx.Attr("exclusive", 1), onnx.Attr("reverse", 1))},
 	{name: "Einsum", shapes: [][]int64{{2, 3, 4}, {2, 4, 5}}, build: op("Einsum", onnx.Attr("equation", "bij,bjk->bki"))},
 	{name: "Einsum implicit", shapes: [][]int64{{3, 4}, {4, 2}}, build: op("Einsum", onnx.Attr("equation", "i j , j k"))},
 	{name: "Einsum of one", shapes: matrix, build: op("Einsum", onnx.Attr("equation", "ij->j"))},
@@ -89,9 +89,9 @@ var reductionCases = []graphCase{
 	{name: "Einsum ellipsis", shapes: [][]int64{{2, 3, 4}, {1, 4, 2}}, build: op("Einsum", onnx.Attr("equation", "...ij,...jk->...ik"))},
 }
 
-var placeCases = []graphCase{
-	{name: "Gather", shapes: cube, build: with("Gather", []any{ints(2, -3, 2)}, onnx.Attr("axis", 1))},
-	{name: "Gather one", shapes: cube, build: with("Gather", []any{int64(-1)}, onnx.Attr("axis", 1))},
+var indexingCases = []graphCase{
+	{name: "Gather", shapes: cube, build: opWithConsts("Gather", []any{ints(2, -3, 2)}, onnx.Attr("axis", 1))},
+	{name: "Gather one", shapes: cube, build: opWithConsts("Gather", []any{int64(-1)}, onnx.Attr("axis", 1))},
 	{name: "Gather first axis", shapes: matrix, build: func(b *onnx.Builder, x []string) string {
 		return b.Node("Gather", []string{x[0], b.Const(ints(0, 1, 2, 1), 2, 2)})
 	}},
@@ -113,8 +113,8 @@ var placeCases = []graphCase{
 	{name: "TopK", shapes: cube, build: func(b *onnx.Builder, x []string) string {
 		return b.NodeN(2, "TopK", []string{x[0], b.Const(ints(2))}, onnx.Attr("axis", 1), onnx.Attr("largest", 0))[0]
 	}},
-	{name: "Tile", shapes: cube, build: with("Tile", []any{ints(2, 1, 3)})},
-	{name: "Trilu", shapes: cube, build: with("Trilu", []any{int64(1)}, onnx.Attr("upper", 0))},
+	{name: "Tile", shapes: cube, build: opWithConsts("Tile", []any{ints(2, 1, 3)})},
+	{name: "Trilu", shapes: cube, build: opWithConsts("Trilu", []any{int64(1)}, onnx.Attr("upper", 0))},
 	{name: "Trilu upper", shapes: cube, build: op("Trilu")},
 	{name: "Split with a part unused", shapes: cube, build: func(b *onnx.Builder, x []string) string {
 		return b.NodeN(2, "Split", x, onnx.Attr("axis", 0))[1]
@@ -122,13 +122,13 @@ var placeCases = []graphCase{
 	{name: "Split by number", opset: 18, shapes: cube, build: func(b *onnx.Builder, x []string) string {
 		return b.NodeN(2, "Split", x, onnx.Attr("axis", 1), onnx.Attr("num_outputs", 2))[0]
 	}},
-	{name: "Slice by 2", shapes: cube, build: with("Slice", []any{ints(0, 1), ints(3, 4), ints(1, 2), ints(2, 2)})},
-	{name: "Slice by 2 to the end", shapes: cube, build: with("Slice", []any{ints(1), ints(1 << 40), ints(2), ints(2)})},
-	{name: "Slice by 3 backwards", shapes: [][]int64{{8, 2}}, build: with("Slice", []any{ints(-1), ints(-1 << 40), ints(0), ints(-3)})},
-	{name: "Pad crops", shapes: cube, build: with("Pad", []any{ints(0, -1, 2, 0, 1, -1)})},
-	{name: "Pad reflect", shapes: cube, build: with("Pad", []any{ints(0, 1, 2, 0, 2, 1)}, onnx.Attr("mode", "reflect"))},
-	{name: "Pad edge", shapes: cube, build: with("Pad", []any{ints(0, 1, 2, 0, 2, 0)}, onnx.Attr("mode", "edge"))},
-	{name: "Pad wrap", opset: 19, shapes: cube, build: with("Pad", []any{ints(0, 1, 2, 0, 2, 0)}, onnx.Attr("mode", "wrap"))},
+	{name: "Slice by 2", shapes: cube, build: opWithConsts("Slice", []any{ints(0, 1), ints(3, 4), ints(1, 2), ints(2, 2)})},
+	{name: "Slice by 2 to the end", shapes: cube, build: opWithConsts("Slice", []any{ints(1), ints(1 << 40), ints(2), ints(2)})},
+	{name: "Slice by 3 backwards", shapes: [][]int64{{8, 2}}, build: opWithConsts("Slice", []any{ints(-1), ints(-1 << 40), ints(0), ints(-3)})},
+	{name: "Pad crops", shapes: cube, build: opWithConsts("Pad", []any{ints(0, -1, 2, 0, 1, -1)})},
+	{name: "Pad reflect", shapes: cube, build: opWithConsts("Pad", []any{ints(0, 1, 2, 0, 2, 1)}, onnx.Attr("mode", "reflect"))},
+	{name: "Pad edge", shapes: cube, build: opWithConsts("Pad", []any{ints(0, 1, 2, 0, 2, 0)}, onnx.Attr("mode", "edge"))},
+	{name: "Pad wrap", opset: 19, shapes: cube, build: opWithConsts("Pad", []any{ints(0, 1, 2, 0, 2, 0)}, onnx.Attr("mode", "wrap"))},
 	{name: "Pad axes", opset: 18, shapes: cube, build: func(b *onnx.Builder, x []string) string {
 		return b.Node("Pad", []string{x[0], b.Const(ints(1, 2)), "", b.Const(ints(-2))})
 	}},

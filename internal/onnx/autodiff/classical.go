@@ -13,28 +13,28 @@ func gradScaler(c *call) {
 		c.fail("it has no scale")
 		return
 	}
-	c.add(0, c.castTo(c.node("Mul", c.up(0), c.b.Const(scale, int64(len(scale)))), c.in(0)))
+	c.add(0, c.castTo(c.node("Mul", c.upstream(0), c.b.Const(scale, int64(len(scale)))), c.input(0)))
 }
 
 // gradNormalizer is the rule of x divided by a norm of its row, in single precision.
 func gradNormalizer(c *call) {
-	x, y := c.castElem(c.in(0), pb.TensorProto_FLOAT), c.out(0)
+	x, y := c.castElem(c.input(0), pb.TensorProto_FLOAT), c.output(0)
 	var d string
 	switch norm := onnx.AttributeString(c.n, "norm", "MAX"); norm {
 	case "L1":
-		d = c.lpNormalized(x, y, 1, -1)
+		d = c.lpNormGradient(x, y, 1, -1)
 	case "L2":
-		d = c.lpNormalized(x, y, 2, -1)
+		d = c.lpNormGradient(x, y, 2, -1)
 	case "MAX":
 		// The divisor is the largest number, not the largest absolute value.
 		last := []int64{-1}
 		largest := c.reduce("ReduceMax", x, last, true)
 		hit := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)
-		along := c.node("Div", c.sum(c.node("Mul", c.up(0), y), last, true), c.sum(hit, last, true))
-		d = c.overNonzero(c.node("Sub", c.up(0), c.node("Mul", hit, along)), largest)
+		along := c.node("Div", c.sum(c.node("Mul", c.upstream(0), y), last, true), c.sum(hit, last, true))
+		d = c.divideOrZero(c.node("Sub", c.upstream(0), c.node("Mul", hit, along)), largest)
 	default:
 		c.fail("its norm is %q", norm)
 		return
 	}
-	c.add(0, c.castTo(d, c.in(0)))
+	c.add(0, c.castTo(d, c.input(0)))
 }

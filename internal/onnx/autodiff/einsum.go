@@ -16,16 +16,16 @@ func gradEinsum(c *call) {
 		return
 	}
 	for i := range terms {
-		if !c.wants(i) {
+		if !c.needsGradient(i) {
 			continue
 		}
-		inputs, labels := []string{c.up(0)}, []string{result}
+		inputs, labels := []string{c.upstream(0)}, []string{result}
 		for j := range terms {
 			if j != i {
-				inputs, labels = append(inputs, c.in(j)), append(labels, terms[j])
+				inputs, labels = append(inputs, c.input(j)), append(labels, terms[j])
 			}
 		}
-		if repeats(terms[i]) || repeats(result) {
+		if hasRepeats(terms[i]) || hasRepeats(result) {
 			c.fail("it takes a diagonal")
 			return
 		}
@@ -44,9 +44,9 @@ func gradEinsum(c *call) {
 		}
 		d := c.nodeWith("Einsum", inputs, onnx.Attr("equation", strings.Join(labels, ",")+"->"+from))
 		if missing != nil {
-			d = c.expand(c.node("Unsqueeze", d, c.ints(missing...)), c.in(i))
+			d = c.expand(c.node("Unsqueeze", d, c.ints(missing...)), c.input(i))
 		}
-		c.addSummed(i, d)
+		c.addUnbroadcast(i, d)
 	}
 }
 
@@ -85,7 +85,7 @@ func letters(term string) []string {
 	return out
 }
 
-func repeats(term string) bool {
+func hasRepeats(term string) bool {
 	l := letters(term)
 	slices.Sort(l)
 	return len(slices.Compact(l)) < len(letters(term))

@@ -9,51 +9,51 @@ import (
 
 // gradGather sums the gradients of all copies of each element along the axis.
 func gradGather(c *call) {
-	x, up := c.in(0), c.up(0)
+	x, upstream := c.input(0), c.upstream(0)
 	axis := c.attrInt("axis", 0)
-	if c.gatheredOne(axis) {
+	if c.gradGatherOne(axis) {
 		return
 	}
-	n, ok := c.types.of(c.in(1)).rank()
+	n, ok := c.types.get(c.input(1)).rank()
 	if !ok {
 		c.fail("the rank of its indices is not known")
 		return
 	}
-	if dx, ok := c.ungather(x, c.in(1), up, axis, n); ok {
+	if dx, ok := c.ungather(x, c.input(1), upstream, axis, n); ok {
 		c.add(0, dx)
 	}
 }
 
-// gatheredOne handles a single constant index by padding. It returns false for other indices.
-func (c *call) gatheredOne(axis int64) bool {
-	x := c.types.of(c.in(0))
-	index, constant := c.types.intsOf(c.in(1))
-	taken, ok := c.types.of(c.in(1)).rank()
-	if !ok || !x.ranked || !constant || len(index) != 1 || taken > 1 {
+// gradGatherOne handles a single constant index by padding. It returns false for other indices.
+func (c *call) gradGatherOne(axis int64) bool {
+	x := c.types.get(c.input(0))
+	index, constant := c.types.constInts(c.input(1))
+	indexRank, ok := c.types.get(c.input(1)).rank()
+	if !ok || !x.ranked || !constant || len(index) != 1 || indexRank > 1 {
 		return false
 	}
 	rank, at := int64(len(x.dims)), index[0]
 	axis = wrap(axis, rank)
-	up := c.up(0)
-	if taken == 0 {
-		up = c.node("Unsqueeze", up, c.ints(axis))
+	upstream := c.upstream(0)
+	if indexRank == 0 {
+		upstream = c.node("Unsqueeze", upstream, c.ints(axis))
 	}
 	// Padding before the index and after it.
-	pads, grows := make([]int64, 2*rank), axis
+	pads, growing := make([]int64, 2*rank), axis
 	if at >= 0 {
-		pads[axis], pads[rank+axis], grows = at, -1-at, rank+axis
+		pads[axis], pads[rank+axis], growing = at, -1-at, rank+axis
 	} else {
 		pads[axis], pads[rank+axis] = at, -1-at
 	}
 	if d := x.dims[axis]; d.known() {
-		pads[grows] += d.n
-		c.add(0, c.node("Pad", up, c.ints(pads...)))
+		pads[growing] += d.n
+		c.add(0, c.node("Pad", upstream, c.ints(pads...)))
 		return true
 	}
 	grown := make([]int64, 2*rank)
-	grown[grows] = 1
-	size := c.node("Gather", c.node("Shape", c.in(0)), c.ints(axis))
-	c.add(0, c.node("Pad", up, c.node("Add", c.ints(pads...), c.node("Mul", size, c.ints(grown...)))))
+	grown[growing] = 1
+	size := c.node("Gather", c.node("Shape", c.input(0)), c.ints(axis))
+	c.add(0, c.node("Pad", upstream, c.node("Add", c.ints(pads...), c.node("Mul", size, c.ints(grown...)))))
 	return true
 }
 
@@ -67,22 +67,22 @@ func wrap(i, n int64) int64 {
 
 // ungather adds slices of up at indices along an axis to zeros of the shape of x. Instead of
 // that axis, up has the n axes of indices.
-func (c *call) ungather(x, indices, up string, axis int64, n int) (string, bool) {
-	rank, ok := c.types.of(x).rank()
+func (c *call) ungather(x, indices, upstream string, axis int64, n int) (string, bool) {
+	rank, ok := c.types.get(x).rank()
 	if !ok {
 		c.fail("the rank of %q is not known", x)
 		return "", false
 	}
 	axis = wrap(axis, int64(rank))
 	// The scatter works on the first axis.
-	forth, back := []int64{axis}, make([]int64, rank)
+	toFront, fromFront := []int64{axis}, make([]int64, rank)
 	for i := range int64(rank) {
 		if i != axis {
-			forth = append(forth, i)
+			toFront = append(toFront, i)
 		}
 	}
-	for i, p := range forth {
-		back[p] = int64(i)
+	for i, p := range toFront {
+		fromFront[p] = int64(i)
 	}
 	shape := c.shapeOf(x)
 	if axis > 0 {
@@ -95,20 +95,20 @@ func (c *call) ungather(x, indices, up string, axis int64, n int) (string, bool)
 				perm = append(perm, i)
 			}
 		}
-		up = c.nodeWith("Transpose", []string{up}, onnx.Attr("perm", perm))
-		shape = c.permuted(x, forth)
+		upstream = c.nodeWith("Transpose", []string{upstream}, onnx.Attr("perm", perm))
+		shape = c.permuted(x, toFront)
 	}
 	zeros := c.node("Expand", c.scalar(0, x), shape)
-	dx := c.scatterAdd(zeros, c.node("Unsqueeze", indices, c.ints(-1)), up)
+	dx := c.scatterAdd(zeros, c.node("Unsqueeze", indices, c.ints(-1)), upstream)
 	if axis > 0 {
-		dx = c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", back))
+		dx = c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", fromFront))
 	}
 	return dx, true
 }
 
 // permuted returns the shape of x with reordered axes.
 func (c *call) permuted(x string, perm []int64) string {
-	if dims, ok := c.types.of(x).static(); ok {
+	if dims, ok := c.types.get(x).static(); ok {
 		out := make([]int64, len(perm))
 		for i, p := range perm {
 			out[i] = dims[p]
@@ -120,17 +120,17 @@ func (c *call) permuted(x string, perm []int64) string {
 
 // gradGatherND sums the gradients of all copies of each element.
 func gradGatherND(c *call) {
-	x, indices := c.in(0), c.in(1)
+	x, indices := c.input(0), c.input(1)
 	if batch := c.attrInt("batch_dims", 0); batch > 0 {
-		indices = c.withBatch(indices, batch)
+		indices = c.prependBatchIndices(indices, batch)
 	}
-	c.add(0, c.scatterAdd(c.fill(0, x), indices, c.up(0)))
+	c.add(0, c.scatterAdd(c.fullLike(0, x), indices, c.upstream(0)))
 }
 
-// withBatch prepends the coordinates of the leading axes to the coordinates in the last axis of
+// prependBatchIndices prepends the coordinates of the leading axes to the coordinates in the last axis of
 // indices.
-func (c *call) withBatch(indices string, batch int64) string {
-	rank, ok := c.types.of(indices).rank()
+func (c *call) prependBatchIndices(indices string, batch int64) string {
+	rank, ok := c.types.get(indices).rank()
 	if !ok {
 		c.fail("the rank of its indices is not known")
 		return indices
@@ -160,31 +160,31 @@ func gradScatterND(c *call) {
 		c.fail("it reduces by %s", reduction)
 		return
 	}
-	if c.wants(0) {
-		kept := c.up(0)
+	if c.needsGradient(0) {
+		dx := c.upstream(0)
 		if reduction == "none" {
-			kept = c.node("ScatterND", kept, c.in(1), c.fill(0, c.in(2)))
+			dx = c.node("ScatterND", dx, c.input(1), c.fullLike(0, c.input(2)))
 		}
-		c.add(0, kept)
+		c.add(0, dx)
 	}
-	if c.wants(2) {
-		c.add(2, c.node("GatherND", c.up(0), c.in(1)))
+	if c.needsGradient(2) {
+		c.add(2, c.node("GatherND", c.upstream(0), c.input(1)))
 	}
 }
 
 // gradTopK returns the gradients of the values to their original places.
 func gradTopK(c *call) {
-	c.add(0, c.nodeWith("ScatterElements", []string{c.fill(0, c.in(0)), c.out(1), c.up(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))
+	c.add(0, c.nodeWith("ScatterElements", []string{c.fullLike(0, c.input(0)), c.output(1), c.upstream(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))
 }
 
 // scatter appends a ScatterElements or a ScatterND. The runtime's CPU provider cannot add in
 // half precision, so such scatters use single precision.
 func (g *tape) scatter(op, data, indices, updates string, attrs ...*pb.AttributeProto) string {
 	adds := slices.ContainsFunc(attrs, func(a *pb.AttributeProto) bool { return a.GetName() == "reduction" })
-	if !adds || !isHalf(g.types.of(updates).elem) {
+	if !adds || !isHalf(g.types.get(updates).elem) {
 		return g.nodeWith(op, []string{data, indices, updates}, attrs...)
 	}
-	sum := g.nodeWith(op, []string{g.single(data), indices, g.single(updates)}, attrs...)
+	sum := g.nodeWith(op, []string{g.toSingle(data), indices, g.toSingle(updates)}, attrs...)
 	return g.castTo(sum, updates)
 }
 
@@ -197,9 +197,9 @@ func isHalf(t pb.TensorProto_DataType) bool {
 	return t == pb.TensorProto_FLOAT16 || t == pb.TensorProto_BFLOAT16
 }
 
-// single converts x from half to single precision. It returns other types unchanged.
-func (g *tape) single(x string) string {
-	if isHalf(g.types.of(x).elem) {
+// toSingle converts x from half to single precision. It returns other types unchanged.
+func (g *tape) toSingle(x string) string {
+	if isHalf(g.types.get(x).elem) {
 		return g.castElem(x, pb.TensorProto_FLOAT)
 	}
 	return x

@@ -85,11 +85,11 @@ func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 		if !g.exists(s.Output) {
 			return nil, fmt.Errorf("the graph has no tensor %q to differentiate", s.Output)
 		}
-		up := s.Upstream
-		if up == "" {
-			up = g.onesLike(s.Output)
+		upstream := s.Upstream
+		if upstream == "" {
+			upstream = g.onesLike(s.Output)
 		}
-		g.accumulate(s.Output, up)
+		g.accumulate(s.Output, upstream)
 	}
 	for i := len(g.nodes) - 1; i >= 0; i-- {
 		if err := g.backward(g.nodes[i], active); err != nil {
@@ -128,7 +128,7 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 		stopped[t] = true
 	}
 	for _, n := range g.nodes {
-		if ends(n) {
+		if stopsGradient(n) {
 			continue
 		}
 		for _, in := range onnx.Reads(n) {
@@ -136,7 +136,7 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 				continue
 			}
 			for i, out := range n.Output {
-				if !stopped[out] && g.carries(n, i, active) {
+				if !stopped[out] && g.carriesGradient(n, i, active) {
 					active[out] = true
 				}
 			}
@@ -147,22 +147,22 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 }
 
 func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
-	reached, wanted := false, false
+	reached, needed := false, false
 	for _, out := range n.Output {
 		reached = reached || active[out] && g.grads[out] != ""
 	}
 	for _, in := range onnx.Reads(n) {
-		wanted = wanted || active[in]
+		needed = needed || active[in]
 	}
-	if !reached || !wanted || ends(n) {
+	if !reached || !needed || stopsGradient(n) {
 		return nil
 	}
 	c := &call{tape: g, n: n, active: active}
 	r := g.ruleOf(n)
 	switch {
 	case r == nil:
-		return c.unsupported(reasonOf(n))
-	case g.onIntegers(n, active) && !takesIntegers[n.GetOpType()]:
+		return c.unsupported(unsupportedReason(n))
+	case g.hasActiveIntegers(n, active) && !takesIntegers[n.GetOpType()]:
 		return c.unsupported("it computes with quantized numbers")
 	}
 	r(c)
@@ -172,22 +172,22 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 // rootCause returns the error for an earlier node without a rule on the path of the gradient,
 // or else err. Such a node's output has an unknown type, which makes later rules fail.
 func (g *tape) rootCause(i int, active map[string]bool, err error) error {
-	behind := make(map[string]bool)
+	feeding := make(map[string]bool)
 	for ; i >= 0; i-- {
 		n := g.nodes[i]
-		on := len(behind) == 0 // the first node is the one that failed
+		onPath := len(feeding) == 0 // the first node is the one that failed
 		for _, out := range n.Output {
-			on = on || behind[out]
+			onPath = onPath || feeding[out]
 		}
-		if !on || ends(n) {
+		if !onPath || stopsGradient(n) {
 			continue
 		}
-		if len(behind) > 0 && g.ruleOf(n) == nil {
-			return (&call{tape: g, n: n}).unsupported(reasonOf(n))
+		if len(feeding) > 0 && g.ruleOf(n) == nil {
+			return (&call{tape: g, n: n}).unsupported(unsupportedReason(n))
 		}
 		for _, in := range onnx.Reads(n) {
 			if active[in] {
-				behind[in] = true
+				feeding[in] = true
 			}
 		}
 	}
@@ -199,8 +199,8 @@ func (g *tape) accumulate(tensor, gradient string) {
 	if gradient == "" {
 		return
 	}
-	if sofar := g.grads[tensor]; sofar != "" {
-		gradient = g.node("Add", sofar, gradient)
+	if sum := g.grads[tensor]; sum != "" {
+		gradient = g.node("Add", sum, gradient)
 	}
 	g.grads[tensor] = gradient
 }

@@ -140,12 +140,12 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 		for j := range values[i] {
 			at := values[i][j]
 			values[i][j] = at + h
-			up := evaluate(t, s, c.shapes, values)
+			above := evaluate(t, s, c.shapes, values)
 			values[i][j] = at - h
-			down := evaluate(t, s, c.shapes, values)
+			below := evaluate(t, s, c.shapes, values)
 			values[i][j] = at
 			for k, grads := range [][][]float64{got[2 : 2+len(x)], got[2+len(x):]} {
-				want := (up[k][0] - down[k][0]) / (2 * h)
+				want := (above[k][0] - below[k][0]) / (2 * h)
 				if len(grads[i]) != len(values[i]) {
 					t.Fatalf("derivative %d by x%d has %d elements, want %d", k+1, i, len(grads[i]), len(values[i]))
 				}

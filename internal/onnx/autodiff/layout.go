@@ -6,25 +6,25 @@ import (
 
 // gradReshape is the rule of operators that keep the order of elements: Reshape, Flatten,
 // Squeeze and Unsqueeze.
-func gradReshape(c *call) { c.add(0, c.reshapeLike(c.up(0), c.in(0))) }
+func gradReshape(c *call) { c.add(0, c.reshapeLike(c.upstream(0), c.input(0))) }
 
 func gradTranspose(c *call) {
 	perm := onnx.AttributeInts(c.n, "perm")
 	if perm == nil {
-		c.add(0, c.node("Transpose", c.up(0))) // reversing twice restores the order
+		c.add(0, c.node("Transpose", c.upstream(0))) // reversing twice restores the order
 		return
 	}
 	inverse := make([]int64, len(perm))
 	for i, p := range perm {
 		inverse[p] = int64(i)
 	}
-	c.add(0, c.nodeWith("Transpose", []string{c.up(0)}, onnx.Attr("perm", inverse)))
+	c.add(0, c.nodeWith("Transpose", []string{c.upstream(0)}, onnx.Attr("perm", inverse)))
 }
 
 // gradDropout is the identity, because Dropout does nothing outside of training.
 func gradDropout(c *call) {
-	if training := c.in(2); training != "" {
-		if v, ok := c.types.intsOf(training); !ok || len(v) != 1 || v[0] != 0 {
+	if training := c.input(2); training != "" {
+		if v, ok := c.types.constInts(training); !ok || len(v) != 1 || v[0] != 0 {
 			c.fail("it drops at random, as in training")
 			return
 		}
@@ -32,30 +32,30 @@ func gradDropout(c *call) {
 	gradIdentity(c)
 }
 
-func gradExpand(c *call) { c.addSummed(0, c.up(0)) }
+func gradExpand(c *call) { c.addUnbroadcast(0, c.upstream(0)) }
 
 // gradCast is the rule of casts between floating-point types, or from integers that represent
 // real numbers. The gradient of the latter may have any floating-point type.
 func gradCast(c *call) {
-	if !c.types.differentiable(c.in(0)) {
-		c.add(0, c.up(0))
+	if !c.types.differentiable(c.input(0)) {
+		c.add(0, c.upstream(0))
 		return
 	}
-	c.add(0, c.castTo(c.up(0), c.in(0)))
+	c.add(0, c.castTo(c.upstream(0), c.input(0)))
 }
 
 func gradSpaceToDepth(c *call) {
-	c.add(0, c.nodeWith("DepthToSpace", []string{c.up(0)}, onnx.Attr("blocksize", c.attrInt("blocksize", 1))))
+	c.add(0, c.nodeWith("DepthToSpace", []string{c.upstream(0)}, onnx.Attr("blocksize", c.attrInt("blocksize", 1))))
 }
 
 func gradDepthToSpace(c *call) {
 	block := c.attrInt("blocksize", 1)
-	dx := c.nodeWith("SpaceToDepth", []string{c.up(0)}, onnx.Attr("blocksize", block))
+	dx := c.nodeWith("SpaceToDepth", []string{c.upstream(0)}, onnx.Attr("blocksize", block))
 	if onnx.AttributeString(c.n, "mode", "DCR") == "CRD" {
 		// From channels (block, channel) to (channel, block).
 		last := c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
 		split := c.node("Reshape", last, c.ints(0, 0, 0, block*block, -1))
-		dx = c.reshapeLike(c.nodeWith("Transpose", []string{split}, onnx.Attr("perm", []int64{0, 4, 3, 1, 2})), c.in(0))
+		dx = c.reshapeLike(c.nodeWith("Transpose", []string{split}, onnx.Attr("perm", []int64{0, 4, 3, 1, 2})), c.input(0))
 	}
 	c.add(0, dx)
 }
@@ -66,7 +66,7 @@ func gradConcat(c *call) {
 	static := make([]int64, len(c.n.Input))
 	isStatic := true
 	for i, x := range c.n.Input {
-		d, ok := c.types.of(x).dim(axis)
+		d, ok := c.types.get(x).dim(axis)
 		isStatic = isStatic && ok && d.known()
 		static[i] = d.n
 	}
@@ -79,9 +79,9 @@ func gradConcat(c *call) {
 		}
 		split = c.nodeWith("Concat", sizes, onnx.Attr("axis", 0))
 	}
-	parts := c.nodeN(len(c.n.Input), "Split", []string{c.up(0), split}, onnx.Attr("axis", axis))
+	parts := c.nodeN(len(c.n.Input), "Split", []string{c.upstream(0), split}, onnx.Attr("axis", axis))
 	for i := range c.n.Input {
-		if c.wants(i) {
+		if c.needsGradient(i) {
 			c.add(i, parts[i])
 		}
 	}
@@ -92,10 +92,10 @@ func gradSplit(c *call) {
 	parts := make([]string, len(c.n.Output))
 	for i, out := range c.n.Output {
 		switch {
-		case c.up(i) != "":
-			parts[i] = c.up(i)
+		case c.upstream(i) != "":
+			parts[i] = c.upstream(i)
 		case out != "":
-			parts[i] = c.fill(0, out)
+			parts[i] = c.fullLike(0, out)
 		default:
 			c.fail("one of its outputs is left out")
 			return
@@ -106,8 +106,8 @@ func gradSplit(c *call) {
 
 // gradTile sums over the copies: it views each axis as (copies, size).
 func gradTile(c *call) {
-	x := c.in(0)
-	rank, ok := c.types.of(x).rank()
+	x := c.input(0)
+	rank, ok := c.types.get(x).rank()
 	if !ok {
 		c.fail("the rank of %q is not known", x)
 		return
@@ -118,8 +118,8 @@ func gradTile(c *call) {
 	}
 	copies := make([]int64, rank)
 	split := make([]int64, 2*rank)
-	dims, static := c.types.of(x).static()
-	repeats, constant := c.types.intsOf(c.in(1))
+	dims, static := c.types.get(x).static()
+	repeats, constant := c.types.constInts(c.input(1))
 	for i := range copies {
 		copies[i] = 2 * int64(i)
 		if static && constant && len(repeats) == rank {
@@ -129,20 +129,20 @@ func gradTile(c *call) {
 	shape := c.ints(split...)
 	if !static || !constant {
 		column := c.ints(1)
-		shape = c.nodeWith("Concat", []string{c.node("Unsqueeze", c.in(1), column), c.node("Unsqueeze", c.shapeOf(x), column)},
+		shape = c.nodeWith("Concat", []string{c.node("Unsqueeze", c.input(1), column), c.node("Unsqueeze", c.shapeOf(x), column)},
 			onnx.Attr("axis", 1))
 		shape = c.node("Reshape", shape, c.ints(-1))
 	}
-	c.add(0, c.sum(c.node("Reshape", c.beforeReshape(c.up(0)), shape), copies, false))
+	c.add(0, c.sum(c.node("Reshape", c.beforeReshape(c.upstream(0)), shape), copies, false))
 }
 
 // gradCumSum sums in the opposite direction.
 func gradCumSum(c *call) {
-	c.add(0, c.nodeWith("CumSum", []string{c.up(0), c.in(1)},
+	c.add(0, c.nodeWith("CumSum", []string{c.upstream(0), c.input(1)},
 		onnx.Attr("exclusive", c.attrInt("exclusive", 0)), onnx.Attr("reverse", 1-c.attrInt("reverse", 0))))
 }
 
 func gradTrilu(c *call) {
-	inputs := append([]string{c.up(0)}, c.n.Input[1:]...)
+	inputs := append([]string{c.upstream(0)}, c.n.Input[1:]...)
 	c.add(0, c.nodeWith("Trilu", inputs, onnx.Attr("upper", c.attrInt("upper", 1))))
 }

@@ -4,22 +4,22 @@ import "github.com/attach-uncertainty/attach/internal/onnx"
 
 // gradMatMul supports vectors, matrices and stacks of matrices with broadcast leading axes: dA
 // = dY·Bᵀ, dB = Aᵀ·dY.
-func gradMatMul(c *call) { c.addProduct(c.in(0), c.in(1), c.up(0)) }
+func gradMatMul(c *call) { c.addProduct(c.input(0), c.input(1), c.upstream(0)) }
 
 // addProduct adds the gradients of inputs 0 and 1, whose values in the product are a and b.
-func (c *call) addProduct(a, b, up string) {
-	ra, aok := c.types.of(a).rank()
-	rb, bok := c.types.of(b).rank()
+func (c *call) addProduct(a, b, upstream string) {
+	ra, aok := c.types.get(a).rank()
+	rb, bok := c.types.get(b).rank()
 	if !aok || !bok {
 		c.fail("the rank of its inputs is not known")
 		return
 	}
 	if ra == 1 && rb == 1 {
-		if c.wants(0) {
-			c.add(0, c.node("Mul", up, b))
+		if c.needsGradient(0) {
+			c.add(0, c.node("Mul", upstream, b))
 		}
-		if c.wants(1) {
-			c.add(1, c.node("Mul", up, a))
+		if c.needsGradient(1) {
+			c.add(1, c.node("Mul", upstream, a))
 		}
 		return
 	}
@@ -27,22 +27,22 @@ func (c *call) addProduct(a, b, up string) {
 	left, right := a, b
 	if ra == 1 {
 		left = c.node("Unsqueeze", a, c.ints(0))
-		up = c.node("Unsqueeze", up, c.ints(-2))
+		upstream = c.node("Unsqueeze", upstream, c.ints(-2))
 	}
 	if rb == 1 {
 		right = c.node("Unsqueeze", b, c.ints(1))
-		up = c.node("Unsqueeze", up, c.ints(-1))
+		upstream = c.node("Unsqueeze", upstream, c.ints(-1))
 	}
-	if c.wants(0) {
-		da := c.unbroadcast(c.node("MatMul", up, c.transpose(right)), left)
+	if c.needsGradient(0) {
+		da := c.unbroadcast(c.node("MatMul", upstream, c.transpose(right)), left)
 		c.add(0, c.reshapeLike(da, a))
 	}
-	if c.wants(1) {
+	if c.needsGradient(1) {
 		var db string
 		if ra > 2 && rb <= 2 {
-			db = c.stackedProduct(left, up)
+			db = c.stackedProduct(left, upstream)
 		} else {
-			db = c.unbroadcast(c.node("MatMul", c.transpose(left), up), right)
+			db = c.unbroadcast(c.node("MatMul", c.transpose(left), upstream), right)
 		}
 		c.add(1, c.reshapeLike(db, b))
 	}
@@ -51,12 +51,12 @@ func (c *call) addProduct(a, b, up string) {
 // stackedProduct computes Σ AᵀG over stacks of matrices as a single product of matrices that
 // contain all rows.
 func (c *call) stackedProduct(a, g string) string {
-	return c.node("MatMul", c.transpose(c.rows(a)), c.rows(g))
+	return c.node("MatMul", c.transpose(c.flattenRows(a)), c.flattenRows(g))
 }
 
-// rows reshapes a stack of matrices to one matrix with all rows.
-func (c *call) rows(x string) string {
-	t := c.types.of(x)
+// flattenRows reshapes a stack of matrices to one matrix with all rows.
+func (c *call) flattenRows(x string) string {
+	t := c.types.get(x)
 	if w := t.dims[len(t.dims)-1]; w.known() {
 		return c.node("Reshape", x, c.ints(-1, w.n))
 	}
@@ -66,7 +66,7 @@ func (c *call) rows(x string) string {
 
 // gradGemm is the rule of Y = αA′B′ + βC, in which ′ is an optional transposition.
 func gradGemm(c *call) {
-	a, b, up := c.in(0), c.in(1), c.up(0)
+	a, b, upstream := c.input(0), c.input(1), c.upstream(0)
 	alpha := onnx.AttributeFloat(c.n, "alpha", 1)
 	beta := onnx.AttributeFloat(c.n, "beta", 1)
 	ta, tb := c.attrInt("transA", 0) != 0, c.attrInt("transB", 0) != 0
@@ -74,22 +74,22 @@ func gradGemm(c *call) {
 		return c.nodeWith("Gemm", []string{x, y},
 			onnx.Attr("alpha", alpha), onnx.Attr("transA", tx), onnx.Attr("transB", ty))
 	}
-	if c.wants(0) {
+	if c.needsGradient(0) {
 		if ta {
-			c.add(0, gemm(b, up, tb, true))
+			c.add(0, gemm(b, upstream, tb, true))
 		} else {
-			c.add(0, gemm(up, b, false, !tb))
+			c.add(0, gemm(upstream, b, false, !tb))
 		}
 	}
-	if c.wants(1) {
+	if c.needsGradient(1) {
 		if tb {
-			c.add(1, gemm(up, a, true, ta))
+			c.add(1, gemm(upstream, a, true, ta))
 		} else {
-			c.add(1, gemm(a, up, !ta, false))
+			c.add(1, gemm(a, upstream, !ta, false))
 		}
 	}
-	if c.wants(2) {
-		d := c.unbroadcast(up, c.in(2))
+	if c.needsGradient(2) {
+		d := c.unbroadcast(upstream, c.input(2))
 		if beta != 1 {
 			d = c.times(float64(beta), d)
 		}

@@ -12,8 +12,8 @@ type standardization struct {
 	centred bool
 }
 
-// of returns x̂ and r.
-func (s standardization) of(c *call, x string) (xhat, r string) {
+// apply returns x̂ and r.
+func (s standardization) apply(c *call, x string) (xhat, r string) {
 	if s.centred {
 		x = c.node("Sub", x, c.reduce("ReduceMean", x, s.axes, true))
 	}
@@ -22,9 +22,9 @@ func (s standardization) of(c *call, x string) (xhat, r string) {
 	return c.node("Mul", x, r), r
 }
 
-// back converts the gradient of x̂ to the gradient of x: r·(g − mean g − x̂·mean(g·x̂)). The
+// gradient converts the gradient of x̂ to the gradient of x: r·(g − mean g − x̂·mean(g·x̂)). The
 // term mean g is left out if x̂ is not centred.
-func (s standardization) back(c *call, g, xhat, r string) string {
+func (s standardization) gradient(c *call, g, xhat, r string) string {
 	along := c.node("Mul", xhat, c.reduce("ReduceMean", c.node("Mul", g, xhat), s.axes, true))
 	if s.centred {
 		g = c.node("Sub", g, c.reduce("ReduceMean", g, s.axes, true))
@@ -36,24 +36,24 @@ func (s standardization) back(c *call, g, xhat, r string) string {
 // not centred and has no bias.
 func gradLayerNormalization(centred bool) rule {
 	return func(c *call) {
-		x, scale := c.in(0), c.in(1)
+		x, scale := c.input(0), c.input(1)
 		axes, ok := c.axesFrom(x, c.attrInt("axis", -1))
-		if !ok || !c.onlyFirst() {
+		if !ok || !c.checkOnlyFirstOutput() {
 			return
 		}
 		s := standardization{axes: axes, epsilon: c.attrFloat("epsilon", 1e-5), centred: centred}
-		up, gain, wide := c.up(0), scale, x
-		if isHalf(c.types.of(x).elem) && c.attrInt("stash_type", 1) == 1 {
+		upstream, gain, wide := c.upstream(0), scale, x
+		if isHalf(c.types.get(x).elem) && c.attrInt("stash_type", 1) == 1 {
 			wide = c.castElem(x, pb.TensorProto_FLOAT)
-			up, gain = c.castTo(up, wide), c.castTo(gain, wide)
+			upstream, gain = c.castTo(upstream, wide), c.castTo(gain, wide)
 		}
-		xhat, r := s.of(c, wide)
-		if c.wants(1) {
-			c.addSummed(1, c.castTo(c.node("Mul", up, xhat), scale))
+		xhat, r := s.apply(c, wide)
+		if c.needsGradient(1) {
+			c.addUnbroadcast(1, c.castTo(c.node("Mul", upstream, xhat), scale))
 		}
-		c.addSummed(2, c.up(0))
-		if c.wants(0) {
-			c.add(0, c.castTo(s.back(c, c.node("Mul", up, gain), xhat, r), x))
+		c.addUnbroadcast(2, c.upstream(0))
+		if c.needsGradient(0) {
+			c.add(0, c.castTo(s.gradient(c, c.node("Mul", upstream, gain), xhat, r), x))
 		}
 	}
 }
@@ -61,48 +61,48 @@ func gradLayerNormalization(centred bool) rule {
 // axesFrom returns axis and all later axes.
 func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	if axis < 0 {
-		return count(int(axis), 0), true
+		return axisRange(int(axis), 0), true
 	}
-	rank, ok := c.types.of(x).rank()
+	rank, ok := c.types.get(x).rank()
 	if !ok {
 		c.fail("the rank of %q is not known", x)
 	}
-	return count(int(axis), rank), ok
+	return axisRange(int(axis), rank), ok
 }
 
 // gradInstanceNormalization normalises each channel of each row separately.
 func gradInstanceNormalization(c *call) {
-	x, up := c.in(0), c.up(0)
+	x, upstream := c.input(0), c.upstream(0)
 	axes, ok := c.axesFrom(x, 2)
 	if !ok {
 		return
 	}
 	s := standardization{axes: axes, epsilon: c.attrFloat("epsilon", 1e-5), centred: true}
-	xhat, r := s.of(c, x)
-	c.addPerChannel(up, xhat, axes)
-	if c.wants(0) {
-		c.add(0, s.back(c, c.node("Mul", up, c.perChannel(c.in(1), axes)), xhat, r))
+	xhat, r := s.apply(c, x)
+	c.addChannelGradients(upstream, xhat, axes)
+	if c.needsGradient(0) {
+		c.add(0, s.gradient(c, c.node("Mul", upstream, c.broadcastChannels(c.input(1), axes)), xhat, r))
 	}
 }
 
-// addPerChannel adds the gradients of inputs 1 and 2, a scale and a bias for each channel (axis
+// addChannelGradients adds the gradients of inputs 1 and 2, a scale and a bias for each channel (axis
 // 1). axes are all later axes.
-func (c *call) addPerChannel(up, xhat string, axes []int64) {
+func (c *call) addChannelGradients(upstream, xhat string, axes []int64) {
 	summed := append([]int64{0}, axes...)
-	if c.wants(1) {
-		c.add(1, c.sum(c.node("Mul", up, xhat), summed, false))
+	if c.needsGradient(1) {
+		c.add(1, c.sum(c.node("Mul", upstream, xhat), summed, false))
 	}
-	if c.wants(2) {
-		c.add(2, c.sum(up, summed, false))
+	if c.needsGradient(2) {
+		c.add(2, c.sum(upstream, summed, false))
 	}
 }
 
-// perChannel appends the axes to a vector with one number per channel.
-func (c *call) perChannel(v string, axes []int64) string {
+// broadcastChannels appends the axes to a vector with one number per channel.
+func (c *call) broadcastChannels(v string, axes []int64) string {
 	if len(axes) == 0 {
 		return v
 	}
-	return c.node("Unsqueeze", v, c.ints(count(1, len(axes)+1)...))
+	return c.node("Unsqueeze", v, c.ints(axisRange(1, len(axes)+1)...))
 }
 
 // gradGroupNormalization supports a scale and a bias for each channel.
@@ -111,19 +111,19 @@ func gradGroupNormalization(c *call) {
 		c.fail("before operator set 21 it scales whole groups")
 		return
 	}
-	x, up := c.in(0), c.up(0)
-	behind, ok := c.axesFrom(x, 2)
+	x, upstream := c.input(0), c.upstream(0)
+	axes, ok := c.axesFrom(x, 2)
 	if !ok {
 		return
 	}
 	grouped := c.ints(0, c.attrInt("num_groups", 1), -1)
 	groups := func(v string) string { return c.node("Reshape", c.beforeReshape(v), grouped) }
 	s := standardization{axes: []int64{2}, epsilon: c.attrFloat("epsilon", 1e-5), centred: true}
-	xhat, r := s.of(c, groups(x))
-	c.addPerChannel(up, c.reshapeLike(xhat, x), behind)
-	if c.wants(0) {
-		g := groups(c.node("Mul", up, c.perChannel(c.in(1), behind)))
-		c.add(0, c.reshapeLike(s.back(c, g, xhat, r), x))
+	xhat, r := s.apply(c, groups(x))
+	c.addChannelGradients(upstream, c.reshapeLike(xhat, x), axes)
+	if c.needsGradient(0) {
+		g := groups(c.node("Mul", upstream, c.broadcastChannels(c.input(1), axes)))
+		c.add(0, c.reshapeLike(s.gradient(c, g, xhat, r), x))
 	}
 }
 
@@ -134,27 +134,27 @@ func gradBatchNormalization(c *call) {
 		c.fail("it is in training mode")
 		return
 	}
-	x, up := c.in(0), c.up(0)
+	x, upstream := c.input(0), c.upstream(0)
 	axes, ok := c.axesFrom(x, 2)
-	if !ok || !c.onlyFirst() {
+	if !ok || !c.checkOnlyFirstOutput() {
 		return
 	}
-	r := c.node("Reciprocal", c.node("Sqrt", c.plus(c.attrFloat("epsilon", 1e-5), c.in(4))))
-	gain := c.node("Mul", c.castTo(c.in(1), r), r)
-	if c.wants(0) {
-		c.add(0, c.node("Mul", up, c.perChannel(c.castTo(gain, x), axes)))
+	r := c.node("Reciprocal", c.node("Sqrt", c.plus(c.attrFloat("epsilon", 1e-5), c.input(4))))
+	gain := c.node("Mul", c.castTo(c.input(1), r), r)
+	if c.needsGradient(0) {
+		c.add(0, c.node("Mul", upstream, c.broadcastChannels(c.castTo(gain, x), axes)))
 	}
-	if !c.wants(1) && !c.wants(2) && !c.wants(3) && !c.wants(4) {
+	if !c.needsGradient(1) && !c.needsGradient(2) && !c.needsGradient(3) && !c.needsGradient(4) {
 		return
 	}
-	centred := c.node("Sub", x, c.perChannel(c.castTo(c.in(3), x), axes))
-	c.addPerChannel(up, c.node("Mul", centred, c.perChannel(c.castTo(r, x), axes)), axes)
+	centred := c.node("Sub", x, c.broadcastChannels(c.castTo(c.input(3), x), axes))
+	c.addChannelGradients(upstream, c.node("Mul", centred, c.broadcastChannels(c.castTo(r, x), axes)), axes)
 	summed := append([]int64{0}, axes...)
-	if c.wants(3) {
-		c.add(3, c.node("Neg", c.node("Mul", c.sum(up, summed, false), gain)))
+	if c.needsGradient(3) {
+		c.add(3, c.node("Neg", c.node("Mul", c.sum(upstream, summed, false), gain)))
 	}
-	if c.wants(4) {
-		along := c.sum(c.node("Mul", up, centred), summed, false)
+	if c.needsGradient(4) {
+		along := c.sum(c.node("Mul", upstream, centred), summed, false)
 		c.add(4, c.times(-0.5, c.node("Mul", along, c.node("Mul", gain, c.square(r)))))
 	}
 }
@@ -162,8 +162,8 @@ func gradBatchNormalization(c *call) {
 // gradLRN is the rule of y = x·d^−β with d = bias + α/size·Σ x² over a window of channels: dx =
 // up·d^−β − 2αβ/size·x·Σ′(up·y/d). Σ′ sums over the mirrored window.
 func gradLRN(c *call) {
-	x, y, up := c.in(0), c.out(0), c.up(0)
-	rank, ok := c.types.of(x).rank()
+	x, y, upstream := c.input(0), c.output(0), c.upstream(0)
+	rank, ok := c.types.get(x).rank()
 	if !ok {
 		c.fail("the rank of %q is not known", x)
 		return
@@ -175,14 +175,14 @@ func gradLRN(c *call) {
 	}
 	alpha, beta := c.attrFloat("alpha", 1e-4), c.attrFloat("beta", 0.75)
 	before, after := (size-1)/2, size/2
-	d := c.plus(c.attrFloat("bias", 1), c.times(alpha/float64(size), c.window(c.square(x), rank, before, after)))
-	direct := c.node("Mul", up, c.node("Pow", d, c.scalar(-beta, x)))
-	others := c.window(c.node("Div", c.node("Mul", up, y), d), rank, after, before)
+	d := c.plus(c.attrFloat("bias", 1), c.times(alpha/float64(size), c.sumChannels(c.square(x), rank, before, after)))
+	direct := c.node("Mul", upstream, c.node("Pow", d, c.scalar(-beta, x)))
+	others := c.sumChannels(c.node("Div", c.node("Mul", upstream, y), d), rank, after, before)
 	c.add(0, c.node("Sub", direct, c.times(2*alpha*beta/float64(size), c.node("Mul", x, others))))
 }
 
-// window sums x over the channels from before channels before to after channels after each.
-func (c *call) window(x string, rank int, before, after int64) string {
+// sumChannels sums x over the channels from before channels before to after channels after each.
+func (c *call) sumChannels(x string, rank int, before, after int64) string {
 	if before+after == 0 {
 		return x
 	}
@@ -209,22 +209,22 @@ func gradLpNormalization(c *call) {
 		c.fail("its p is %d", p)
 		return
 	}
-	c.add(0, c.lpNormalized(c.in(0), c.out(0), p, c.attrInt("axis", -1)))
+	c.add(0, c.lpNormGradient(c.input(0), c.output(0), p, c.attrInt("axis", -1)))
 }
 
-// lpNormalized returns the gradient of x for y = x/‖x‖ along an axis. p is 1 or 2.
-func (c *call) lpNormalized(x, y string, p, axis int64) string {
+// lpNormGradient returns the gradient of x for y = x/‖x‖ along an axis. p is 1 or 2.
+func (c *call) lpNormGradient(x, y string, p, axis int64) string {
 	op, normal := "ReduceL2", y
 	if p == 1 {
 		op, normal = "ReduceL1", c.node("Sign", x)
 	}
-	up, axes := c.up(0), []int64{axis}
-	along := c.node("Mul", normal, c.sum(c.node("Mul", up, y), axes, true))
-	return c.overNonzero(c.node("Sub", up, along), c.reduce(op, x, axes, true))
+	upstream, axes := c.upstream(0), []int64{axis}
+	along := c.node("Mul", normal, c.sum(c.node("Mul", upstream, y), axes, true))
+	return c.divideOrZero(c.node("Sub", upstream, along), c.reduce(op, x, axes, true))
 }
 
-// overNonzero returns a/b, or 0 if b is 0.
-func (g *tape) overNonzero(a, b string) string {
+// divideOrZero returns a/b, or 0 if b is 0.
+func (g *tape) divideOrZero(a, b string) string {
 	zero := g.scalar(0, b)
 	none := g.node("Equal", b, zero)
 	return g.node("Where", none, zero, g.node("Div", a, g.node("Where", none, g.scalar(1, b), b)))

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// broadcastNumbers applies f element by element. Tensors must have the same length, or length
+// evaluateBroadcast applies f element by element. Tensors must have the same length, or length
 // 1.
-func broadcastNumbers(f func([]number) number, in ...[]number) ([]number, bool) {
+func evaluateBroadcast(f func([]symbolicInt) symbolicInt, in ...[]symbolicInt) ([]symbolicInt, bool) {
 	size := 1
 	for _, v := range in {
 		if len(v) != 1 {
 			size = len(v)
 		}
 	}
-	out := make([]number, size)
+	out := make([]symbolicInt, size)
 	for i := range out {
-		row := make([]number, len(in))
+		row := make([]symbolicInt, len(in))
 		for k, v := range in {
 			switch len(v) {
 			case 1:
@@ -33,27 +33,27 @@ func broadcastNumbers(f func([]number) number, in ...[]number) ([]number, bool) 
 	return out, true
 }
 
-func (v number) choose(yes, no number) number {
+func (v symbolicInt) choose(yes, no symbolicInt) symbolicInt {
 	switch {
 	case v.known && v.n != 0:
 		return yes
 	case v.known, yes == no:
 		return no
 	}
-	return number{}
+	return symbolicInt{}
 }
 
 // combine computes the result, or creates a symbol for the expression.
-func combine(op string, a, b number) number {
+func combine(op string, a, b symbolicInt) symbolicInt {
 	if a.known && b.known {
-		n, ok := compute(op, a.n, b.n)
-		return number{n: n, known: ok}
+		n, ok := computeInts(op, a.n, b.n)
+		return symbolicInt{n: n, known: ok}
 	}
 	switch {
-	case op == "Equal" && (a.known && a.n < 0 && b.size || b.known && b.n < 0 && a.size):
-		return number{known: true}
+	case op == "Equal" && (a.known && a.n < 0 && b.isAxisSize || b.known && b.n < 0 && a.isAxisSize):
+		return symbolicInt{known: true}
 	case op == "Equal":
-		return number{}
+		return symbolicInt{}
 	case (op == "Mul" || op == "Div") && b.known && b.n == 1, (op == "Add" || op == "Sub") && b.known && b.n == 0:
 		return a
 	case op == "Mul" && a.known && a.n == 1, op == "Add" && a.known && a.n == 0:
@@ -62,25 +62,25 @@ func combine(op string, a, b number) number {
 	if a.known && (op == "Mul" || op == "Add") {
 		a, b = b, a // equal expressions must have equal symbols
 	}
-	notNegative := op != "Sub" && a.notNegative() && b.notNegative()
-	whole, times := factor(a.symbol)
+	notNegative := op != "Sub" && a.isNonNegative() && b.isNonNegative()
+	whole, times := splitFactor(a.symbol)
 	switch {
 	case op == "Div" && b.known && b.n > 0 && times%b.n == 0:
-		return combine("Mul", number{symbol: whole, size: a.size}, number{n: times / b.n, known: true})
+		return combine("Mul", symbolicInt{symbol: whole, isAxisSize: a.isAxisSize}, symbolicInt{n: times / b.n, known: true})
 	case op == "Mul" && b.known && times > 1:
-		return combine("Mul", number{symbol: whole, size: a.size}, number{n: times * b.n, known: true})
+		return combine("Mul", symbolicInt{symbol: whole, isAxisSize: a.isAxisSize}, symbolicInt{n: times * b.n, known: true})
 	}
 	left, right := a.term(), b.term()
 	if left == "" || right == "" || len(left)+len(right) > 100 {
-		return number{size: notNegative}
+		return symbolicInt{isAxisSize: notNegative}
 	}
-	return number{symbol: fmt.Sprintf("%s(%s, %s)", op, left, right), size: notNegative}
+	return symbolicInt{symbol: fmt.Sprintf("%s(%s, %s)", op, left, right), isAxisSize: notNegative}
 }
 
-func (v number) notNegative() bool { return v.size || v.known && v.n >= 0 }
+func (v symbolicInt) isNonNegative() bool { return v.isAxisSize || v.known && v.n >= 0 }
 
-// factor splits the symbol of a product into a symbol and a number.
-func factor(symbol string) (rest string, times int64) {
+// splitFactor splits the symbol of a product into a symbol and a number.
+func splitFactor(symbol string) (rest string, times int64) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(symbol, ")"), "Mul(")
 	if i := strings.LastIndex(inner, ", "); ok && i > 0 {
 		if n, err := strconv.ParseInt(inner[i+2:], 10, 64); err == nil && n > 0 {
@@ -90,14 +90,14 @@ func factor(symbol string) (rest string, times int64) {
 	return symbol, 1
 }
 
-func (v number) term() string {
+func (v symbolicInt) term() string {
 	if v.known {
 		return fmt.Sprint(v.n)
 	}
 	return v.symbol
 }
 
-func compute(op string, a, b int64) (int64, bool) {
+func computeInts(op string, a, b int64) (int64, bool) {
 	switch op {
 	case "Add":
 		return a + b, true
@@ -129,7 +129,7 @@ func compute(op string, a, b int64) (int64, bool) {
 }
 
 // knownInts returns the numbers if all are known.
-func knownInts(v []number) ([]int64, bool) {
+func knownInts(v []symbolicInt) ([]int64, bool) {
 	ints := make([]int64, len(v))
 	for i, e := range v {
 		if !e.known {

@@ -151,5 +151,5 @@ func (r reference) gradients(t *testing.T, rt *ort.Runtime, opset int64, dynamic
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runModel(t, rt, outputs(t, b, g), append(in, u))
+	return runModel(t, rt, modelWithOutputs(t, b, g), append(in, u))
 }

@@ -9,32 +9,32 @@ import (
 // gradPad removes the padding. If the padding repeats elements of x, the gradient of each copy
 // is added to its element.
 func gradPad(c *call) {
-	if c.wants(2) {
+	if c.needsGradient(2) {
 		c.fail("its padding value depends on what is differentiated")
 		return
 	}
-	x, up, pads := c.in(0), c.up(0), c.in(1)
+	x, upstream, pads := c.input(0), c.upstream(0), c.input(1)
 	if mode := onnx.AttributeString(c.n, "mode", "constant"); mode != "constant" {
-		inputs := []string{c.numbered(x), pads}
-		if c.in(3) != "" {
-			inputs = append(inputs, "", c.in(3))
+		inputs := []string{c.elementIndices(x), pads}
+		if c.input(3) != "" {
+			inputs = append(inputs, "", c.input(3))
 		}
 		source := c.nodeWith("Pad", inputs, onnx.Attr("mode", mode))
-		c.add(0, c.scatterNumbered(x, source, up, onnx.Attr("reduction", "add")))
+		c.add(0, c.scatterToIndices(x, source, upstream, onnx.Attr("reduction", "add")))
 		return
 	}
-	v, ok := c.types.intsOf(pads)
+	v, ok := c.types.constInts(pads)
 	switch {
 	case ok && !slices.ContainsFunc(v, func(p int64) bool { return p != 0 }):
 		gradIdentity(c)
 		return
-	case ok && c.in(3) == "" && !slices.ContainsFunc(v, func(p int64) bool { return p < 0 }):
-		c.add(0, c.unpad(up, v))
+	case ok && c.input(3) == "" && !slices.ContainsFunc(v, func(p int64) bool { return p < 0 }):
+		c.add(0, c.unpad(upstream, v))
 		return
 	}
-	inputs := []string{up, c.node("Neg", pads)}
-	if c.in(3) != "" {
-		inputs = append(inputs, "", c.in(3))
+	inputs := []string{upstream, c.node("Neg", pads)}
+	if c.input(3) != "" {
+		inputs = append(inputs, "", c.input(3))
 	}
 	c.add(0, c.node("Pad", inputs...))
 }
@@ -57,19 +57,19 @@ func (c *call) unpad(x string, pads []int64) string {
 	return c.node("Slice", x, c.ints(starts...), c.ints(ends...), c.ints(axes...))
 }
 
-// explicit applies padding that is known only at run time. It returns a padded x, whose
+// padExplicitly applies padding that is known only at run time. It returns a padded x, whose
 // geometry has no padding, and the inverse for its gradient. If the padding is known, it
 // returns x unchanged.
-func (c *call) explicit(x string, s geometry, value float64) (string, geometry, func(string) string) {
+func (c *call) padExplicitly(x string, s geometry, value float64) (string, geometry, func(string) string) {
 	if s.begin != nil {
 		return x, s, func(dx string) string { return dx }
 	}
 	begin, end := c.samePads(x, s)
 	none := c.ints(0, 0)
-	padded := c.node("Pad", x, c.joined(none, begin, none, end), c.scalar(value, x))
-	size := c.dimsOf(x, 2, len(s.kernel)+2)
+	padded := c.node("Pad", x, c.concatInts(none, begin, none, end), c.scalar(value, x))
+	size := c.shapeRange(x, 2, len(s.kernel)+2)
 	s.begin, s.end = make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
-	s.padding = "NOTSET"
+	s.autoPad = "NOTSET"
 	return padded, s, func(dx string) string {
 		return c.node("Slice", dx, begin, c.node("Add", begin, size), c.ints(s.spatialAxes()...))
 	}
@@ -77,7 +77,7 @@ func (c *call) explicit(x string, s geometry, value float64) (string, geometry, 
 
 // samePads computes the padding of SAME_UPPER or SAME_LOWER in the graph.
 func (c *call) samePads(x string, s geometry) (begin, end string) {
-	size := c.dimsOf(x, 2, len(s.kernel)+2)
+	size := c.shapeRange(x, 2, len(s.kernel)+2)
 	stride, extent := c.ints(s.stride...), make([]int64, len(s.kernel))
 	round := make([]int64, len(s.kernel))
 	for i := range extent {
@@ -88,15 +88,15 @@ func (c *call) samePads(x string, s geometry) (begin, end string) {
 	total := c.node("Max", c.node("Sub", c.node("Add", start, c.ints(extent...)), size), c.ints(0))
 	small := c.node("Div", total, c.ints(2))
 	large := c.node("Sub", total, small)
-	if s.padding == "SAME_LOWER" {
+	if s.autoPad == "SAME_LOWER" {
 		return large, small
 	}
 	return small, large
 }
 
-// dimsOf returns the shape of x from one axis up to another, a constant if possible.
-func (g *tape) dimsOf(x string, from, to int) string {
-	if t := g.types.of(x); t.ranked && to <= len(t.dims) {
+// shapeRange returns the shape of x from one axis up to another, a constant if possible.
+func (g *tape) shapeRange(x string, from, to int) string {
+	if t := g.types.get(x); t.ranked && to <= len(t.dims) {
 		if dims, ok := (tensorType{ranked: true, dims: t.dims[from:to]}).static(); ok {
 			return g.ints(dims...)
 		}
@@ -104,11 +104,11 @@ func (g *tape) dimsOf(x string, from, to int) string {
 	return g.node("Slice", g.node("Shape", x), g.ints(int64(from)), g.ints(int64(to)))
 }
 
-// joined concatenates lists of integers, to a constant if all are constant.
-func (g *tape) joined(lists ...string) string {
+// concatInts concatenates lists of integers, to a constant if all are constant.
+func (g *tape) concatInts(lists ...string) string {
 	var all []int64
 	for _, l := range lists {
-		v, ok := g.types.intsOf(l)
+		v, ok := g.types.constInts(l)
 		if !ok {
 			return g.nodeWith("Concat", lists, onnx.Attr("axis", 0))
 		}

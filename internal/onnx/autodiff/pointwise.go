@@ -10,10 +10,10 @@ import (
 // slope returns the derivative at x of a function of one number, whose value is y.
 type slope func(c *call, x, y string) string
 
-// pointwise returns the rule of an operator that applies a function to each element of its
+// pointwiseRule returns the rule of an operator that applies a function to each element of its
 // first input.
-func pointwise(s slope) rule {
-	return func(c *call) { c.add(0, c.node("Mul", c.up(0), s(c, c.in(0), c.out(0)))) }
+func pointwiseRule(s slope) rule {
+	return func(c *call) { c.add(0, c.node("Mul", c.upstream(0), s(c, c.input(0), c.output(0)))) }
 }
 
 // times returns v·x.
@@ -24,15 +24,15 @@ func (g *tape) plus(v float64, x string) string { return g.node("Add", x, g.scal
 
 func (g *tape) square(x string) string { return g.node("Mul", x, x) }
 
-// below1 returns 1 − x.
-func (g *tape) below1(x string) string { return g.node("Sub", g.scalar(1, x), x) }
+// oneMinus returns 1 − x.
+func (g *tape) oneMinus(x string) string { return g.node("Sub", g.scalar(1, x), x) }
 
 func (c *call) attrFloat(name string, otherwise float64) float64 {
 	return float64(onnx.AttributeFloat(c.n, name, float32(otherwise)))
 }
 
-// positive selects yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as negative.
-func (g *tape) positive(x, yes, no string) string {
+// wherePositive selects yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as negative.
+func (g *tape) wherePositive(x, yes, no string) string {
 	return g.node("Where", g.node("Greater", x, g.scalar(0, x)), yes, no)
 }
 
@@ -47,12 +47,12 @@ func slopeErf(c *call, x, _ string) string {
 }
 
 func slopeElu(c *call, x, _ string) string {
-	return c.positive(x, c.scalar(1, x), c.times(c.attrFloat("alpha", 1), c.negativeExp(x)))
+	return c.wherePositive(x, c.scalar(1, x), c.times(c.attrFloat("alpha", 1), c.negativeExp(x)))
 }
 
 func slopeSelu(c *call, x, _ string) string {
 	alpha, gamma := c.attrFloat("alpha", 1.67326319217681884765625), c.attrFloat("gamma", 1.05070102214813232421875)
-	return c.positive(x, c.scalar(gamma, x), c.times(gamma*alpha, c.negativeExp(x)))
+	return c.wherePositive(x, c.scalar(gamma, x), c.times(gamma*alpha, c.negativeExp(x)))
 }
 
 func slopeCelu(c *call, x, _ string) string {
@@ -60,7 +60,7 @@ func slopeCelu(c *call, x, _ string) string {
 }
 
 func slopeLeakyRelu(c *call, x, _ string) string {
-	return c.positive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
+	return c.wherePositive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
 }
 
 // slopeHardSwish is the derivative of x·min(max(x/6 + 1/2, 0), 1).
@@ -76,12 +76,12 @@ func slopeSwish(c *call, x, _ string) string {
 		scaled = c.times(alpha, x)
 	}
 	s := c.node("Sigmoid", scaled)
-	return c.node("Mul", s, c.plus(1, c.node("Mul", scaled, c.below1(s))))
+	return c.node("Mul", s, c.plus(1, c.node("Mul", scaled, c.oneMinus(s))))
 }
 
 func slopeMish(c *call, x, _ string) string {
 	t := c.node("Tanh", c.node("Softplus", x))
-	return c.node("Add", t, c.node("Mul", c.node("Mul", x, c.node("Sigmoid", x)), c.below1(c.square(t))))
+	return c.node("Add", t, c.node("Mul", c.node("Mul", x, c.node("Sigmoid", x)), c.oneMinus(c.square(t))))
 }
 
 func slopeSoftsign(c *call, x, _ string) string {
@@ -108,17 +108,17 @@ func (c *call) tanhGelu(x string) string {
 	square := c.square(x)
 	t := c.node("Tanh", c.node("Mul", c.times(k, x), c.plus(1, c.times(cubic, square))))
 	inner := c.node("Mul", c.times(k, x), c.plus(1, c.times(3*cubic, square)))
-	return c.times(0.5, c.node("Add", c.plus(1, t), c.node("Mul", inner, c.below1(c.square(t)))))
+	return c.times(0.5, c.node("Add", c.plus(1, t), c.node("Mul", inner, c.oneMinus(c.square(t)))))
 }
 
 // gradPRelu also differentiates with respect to the slope, which is broadcast.
 func gradPRelu(c *call) {
-	x, up := c.in(0), c.up(0)
-	if c.wants(0) {
-		c.add(0, c.positive(x, up, c.node("Mul", up, c.in(1))))
+	x, upstream := c.input(0), c.upstream(0)
+	if c.needsGradient(0) {
+		c.add(0, c.wherePositive(x, upstream, c.node("Mul", upstream, c.input(1))))
 	}
-	if c.wants(1) {
-		c.addSummed(1, c.node("Mul", up, c.node("Min", x, c.scalar(0, x))))
+	if c.needsGradient(1) {
+		c.addUnbroadcast(1, c.node("Mul", upstream, c.node("Min", x, c.scalar(0, x))))
 	}
 }
 
@@ -126,38 +126,38 @@ func gradPRelu(c *call) {
 func gradRelu(c *call) {
 	// The output is positive exactly if the input is. Reading the output allows the runtime to
 	// free the input.
-	y := c.out(0)
+	y := c.output(0)
 	positive := ""
-	if c.types.of(y).elem == pb.TensorProto_FLOAT {
+	if c.types.get(y).elem == pb.TensorProto_FLOAT {
 		// A steep min(max(αy, 0), 1) is one vectorised pass, ten times as fast as Sign on the
 		// CPU. It is inexact only for denormals.
 		positive = c.nodeWith("HardSigmoid", []string{y}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	} else {
 		positive = c.node("Sign", y)
 	}
-	c.add(0, c.node("Mul", c.up(0), positive))
+	c.add(0, c.node("Mul", c.upstream(0), positive))
 }
 
 func gradHardSigmoid(c *call) {
-	x, y := c.in(0), c.out(0)
+	x, y := c.input(0), c.output(0)
 	slope := c.scalar(float64(onnx.AttributeFloat(c.n, "alpha", 0.2)), x)
 	inside := c.node("And", c.node("Greater", y, c.scalar(0, x)), c.node("Less", y, c.scalar(1, x)))
-	c.add(0, c.node("Where", inside, c.node("Mul", c.up(0), slope), c.scalar(0, x)))
+	c.add(0, c.node("Where", inside, c.node("Mul", c.upstream(0), slope), c.scalar(0, x)))
 }
 
 func gradSigmoid(c *call) {
-	y := c.out(0)
+	y := c.output(0)
 	slope := c.node("Mul", y, c.node("Sub", c.scalar(1, y), y))
-	c.add(0, c.node("Mul", c.up(0), slope))
+	c.add(0, c.node("Mul", c.upstream(0), slope))
 }
 
 func gradTanh(c *call) {
-	y := c.out(0)
+	y := c.output(0)
 	slope := c.node("Sub", c.scalar(1, y), c.node("Mul", y, y))
-	c.add(0, c.node("Mul", c.up(0), slope))
+	c.add(0, c.node("Mul", c.upstream(0), slope))
 }
 
-func gradSoftplus(c *call) { c.add(0, c.node("Mul", c.up(0), c.node("Sigmoid", c.in(0)))) }
+func gradSoftplus(c *call) { c.add(0, c.node("Mul", c.upstream(0), c.node("Sigmoid", c.input(0)))) }
 
 func slopeSin(c *call, x, _ string) string { return c.node("Cos", x) }
 

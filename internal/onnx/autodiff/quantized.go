@@ -25,8 +25,8 @@ var takesIntegers = map[string]bool{
 	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,
 }
 
-// carries reports whether an output of a node with an active input is active.
-func (g *tape) carries(n *pb.NodeProto, output int, active map[string]bool) bool {
+// carriesGradient reports whether an output of a node with an active input is active.
+func (g *tape) carriesGradient(n *pb.NodeProto, output int, active map[string]bool) bool {
 	switch {
 	case n.Output[output] == "":
 		return false
@@ -39,10 +39,10 @@ func (g *tape) carries(n *pb.NodeProto, output int, active map[string]bool) bool
 	}
 	// Other results of such integers carry a gradient too, so that unsupported operators are
 	// reported.
-	return g.onIntegers(n, active)
+	return g.hasActiveIntegers(n, active)
 }
 
-func (g *tape) onIntegers(n *pb.NodeProto, active map[string]bool) bool {
+func (g *tape) hasActiveIntegers(n *pb.NodeProto, active map[string]bool) bool {
 	for _, in := range n.Input {
 		if active[in] && !g.types.differentiable(in) {
 			return true
@@ -52,51 +52,51 @@ func (g *tape) onIntegers(n *pb.NodeProto, active map[string]bool) bool {
 }
 
 func gradQuantizeLinear(c *call) {
-	scale, ok := c.quantization()
+	scale, ok := c.quantizationScale()
 	if !ok {
 		return
 	}
-	low, high, ok := integerRange(c.types.of(c.out(0)).elem)
+	low, high, ok := integerRange(c.types.get(c.output(0)).elem)
 	if !ok {
-		c.fail("it quantizes to %s", c.types.of(c.out(0)).elem)
+		c.fail("it quantizes to %s", c.types.get(c.output(0)).elem)
 		return
 	}
-	x := c.in(0)
+	x := c.input(0)
 	scale = c.castTo(scale, x)
 	rounded := c.node("Round", c.node("Div", x, scale))
-	if c.in(2) != "" {
-		zero, _ := c.perAxis(c.castTo(c.in(2), x))
+	if c.input(2) != "" {
+		zero, _ := c.broadcastAlongAxis(c.castTo(c.input(2), x))
 		rounded = c.node("Add", rounded, zero)
 	}
 	inside := c.node("And", c.node("GreaterOrEqual", rounded, c.scalar(low, x)), c.node("LessOrEqual", rounded, c.scalar(high, x)))
-	c.add(0, c.node("Where", inside, c.node("Div", c.castTo(c.up(0), x), scale), c.scalar(0, x)))
+	c.add(0, c.node("Where", inside, c.node("Div", c.castTo(c.upstream(0), x), scale), c.scalar(0, x)))
 }
 
 func gradDequantizeLinear(c *call) {
-	if scale, ok := c.quantization(); ok {
-		c.add(0, c.node("Mul", c.up(0), c.castTo(scale, c.up(0))))
+	if scale, ok := c.quantizationScale(); ok {
+		c.add(0, c.node("Mul", c.upstream(0), c.castTo(scale, c.upstream(0))))
 	}
 }
 
 // gradDynamicQuantizeLinear needs no bounds, because the range covers all values.
-func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.up(0), c.out(1))) }
+func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.upstream(0), c.output(1))) }
 
-// quantization returns the scale in a shape that broadcasts.
-func (c *call) quantization() (string, bool) {
-	if c.wants(1) || c.wants(2) {
+// quantizationScale returns the scale in a shape that broadcasts.
+func (c *call) quantizationScale() (string, bool) {
+	if c.needsGradient(1) || c.needsGradient(2) {
 		c.fail("its scale or zero point depends on what is differentiated")
 		return "", false
 	}
-	return c.perAxis(c.in(1))
+	return c.broadcastAlongAxis(c.input(1))
 }
 
-// perAxis appends axes to a vector that belongs to the axis of the node.
-func (c *call) perAxis(v string) (string, bool) {
-	t := c.types.of(v)
+// broadcastAlongAxis appends axes to a vector that belongs to the axis of the node.
+func (c *call) broadcastAlongAxis(v string) (string, bool) {
+	t := c.types.get(v)
 	if size, ok := t.size(); ok && size == 1 || t.ranked && len(t.dims) == 0 {
 		return v, true
 	}
-	rank, ok := c.types.of(c.in(0)).rank()
+	rank, ok := c.types.get(c.input(0)).rank()
 	if !ok || !t.ranked || len(t.dims) > 1 {
 		c.fail("its scale is neither a number nor one along an axis")
 		return v, false
@@ -105,7 +105,7 @@ func (c *call) perAxis(v string) (string, bool) {
 	if axis >= rank-1 {
 		return v, true
 	}
-	return c.node("Unsqueeze", v, c.ints(count(1, rank-axis)...)), true
+	return c.node("Unsqueeze", v, c.ints(axisRange(1, rank-axis)...)), true
 }
 
 func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
@@ -122,60 +122,60 @@ func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// dequantized returns the real numbers that integers represent, in units of the scale, in the
+// dequantize returns the real numbers that integers represent, in units of the scale, in the
 // type of like.
-func (c *call) dequantized(q, zero, like string) string {
+func (c *call) dequantize(q, zero, like string) string {
 	real := c.castTo(q, like)
 	if zero == "" {
 		return real
 	}
-	if v, ok := c.types.intsOf(zero); ok && len(v) == 1 && v[0] == 0 {
+	if v, ok := c.types.constInts(zero); ok && len(v) == 1 && v[0] == 0 {
 		return real
 	}
 	return c.node("Sub", real, c.castTo(zero, like))
 }
 
 func gradMatMulInteger(c *call) {
-	if c.wants(2) || c.wants(3) {
+	if c.needsGradient(2) || c.needsGradient(3) {
 		c.fail("its zero point depends on what is differentiated")
 		return
 	}
-	if t := c.types.of(c.in(2)); c.in(2) != "" && len(t.dims) > 0 && t.dims[0].n != 1 {
+	if t := c.types.get(c.input(2)); c.input(2) != "" && len(t.dims) > 0 && t.dims[0].n != 1 {
 		c.fail("its first factor has a zero point for each row")
 		return
 	}
-	left, right, up := c.in(0), c.in(1), c.up(0) // their shapes are read in any case
-	if c.wants(0) {
-		right = c.dequantized(right, c.in(3), up)
+	left, right, upstream := c.input(0), c.input(1), c.upstream(0) // their shapes are read in any case
+	if c.needsGradient(0) {
+		right = c.dequantize(right, c.input(3), upstream)
 	}
-	if c.wants(1) {
-		left = c.dequantized(left, c.in(2), up)
+	if c.needsGradient(1) {
+		left = c.dequantize(left, c.input(2), upstream)
 	}
-	c.addProduct(left, right, up)
+	c.addProduct(left, right, upstream)
 }
 
 func gradConvInteger(c *call) {
-	if c.wants(1) {
+	if c.needsGradient(1) {
 		c.fail("its kernel depends on what is differentiated")
 		return
 	}
-	up := c.up(0)
-	kernel := c.dequantized(c.in(1), c.alongRows(c.in(3), c.in(1)), up)
-	s, ok := c.convolution(kernel, c.types.of(c.in(0)))
+	upstream := c.upstream(0)
+	kernel := c.dequantize(c.input(1), c.broadcastAlongRows(c.input(3), c.input(1)), upstream)
+	s, ok := c.convGeometry(kernel, c.types.get(c.input(0)))
 	switch {
 	case !ok:
 	case s.begin == nil:
 		c.fail("its padding depends on sizes that are not known")
 	default:
-		c.add(0, c.convolveBack(up, kernel, c.in(0), s, c.attrInt("group", 1)))
+		c.add(0, c.convAdjoint(upstream, kernel, c.input(0), s, c.attrInt("group", 1)))
 	}
 }
 
-// alongRows reshapes a vector with one number per row of w to the rank of w.
-func (c *call) alongRows(v, w string) string {
-	t, rank := c.types.of(v), len(c.types.of(w).dims)
+// broadcastAlongRows reshapes a vector with one number per row of w to the rank of w.
+func (c *call) broadcastAlongRows(v, w string) string {
+	t, rank := c.types.get(v), len(c.types.get(w).dims)
 	if len(t.dims) != 1 || t.dims[0].n == 1 {
 		return v
 	}
-	return c.node("Unsqueeze", v, c.ints(count(1, rank)...))
+	return c.node("Unsqueeze", v, c.ints(axisRange(1, rank)...))
 }

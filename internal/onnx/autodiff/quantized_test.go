@@ -15,20 +15,20 @@ import (
 // quantizedCase is a model with integers, and a model with real numbers that has the same
 // gradient by the straight-through rule.
 type quantizedCase struct {
-	name       string
-	x          []int64
-	low, high  float32 // range of the integers; elements outside have gradient 0
-	build      func(b *onnx.Builder, x string) string
-	real       func(b *onnx.Builder, x string) string
-	everywhere bool // all elements are inside
+	name      string
+	x         []int64
+	low, high float32 // range of the integers; elements outside have gradient 0
+	build     func(b *onnx.Builder, x string) string
+	real      func(b *onnx.Builder, x string) string
+	allInside bool // all elements are inside
 }
 
 var (
-	bytesOf = func(b *onnx.Builder, v []int64, t pb.TensorProto_DataType, dims ...int64) string {
+	castConst = func(b *onnx.Builder, v []int64, t pb.TensorProto_DataType, dims ...int64) string {
 		return b.Node("Cast", []string{b.Const(v, dims...)}, onnx.Attr("to", t))
 	}
 	kernelBytes = ints(3, -1, 4, 1, -5, 9, 2, -6, 5, 3, 5, -8, 9, 7, -9, 3)
-	floatType   = onnx.Attr("to", pb.TensorProto_FLOAT)
+	toFloat     = onnx.Attr("to", pb.TensorProto_FLOAT)
 )
 
 // scaledKernel is (kernelBytes − zero)·scale as floats.
@@ -40,40 +40,40 @@ func scaledKernel(zero, scale float32) []float32 {
 	return v
 }
 
-func zeroOf(b *onnx.Builder, v int64, t pb.TensorProto_DataType) string {
+func zeroPoint(b *onnx.Builder, v int64, t pb.TensorProto_DataType) string {
 	return b.Node("Cast", []string{b.Node("Squeeze", []string{b.Const(ints(v))})}, onnx.Attr("to", t))
 }
 
-const uint8s, int8s = pb.TensorProto_UINT8, pb.TensorProto_INT8
+const uint8Type, int8Type = pb.TensorProto_UINT8, pb.TensorProto_INT8
 
 var quantizedCases = []quantizedCase{
 	{name: "quantize and back", x: ints(3, 4), low: -0.5, high: 1.03, build: func(b *onnx.Builder, x string) string {
-		scale, zero := b.Const(float32(0.006)), zeroOf(b, 83, uint8s)
+		scale, zero := b.Const(float32(0.006)), zeroPoint(b, 83, uint8Type)
 		q := b.Node("QuantizeLinear", []string{x, scale, zero})
 		q = b.Node("Transpose", []string{b.Node("Reshape", []string{q, b.Const(ints(2, 6))})})
 		return b.Node("DequantizeLinear", []string{q, scale, zero})
 	}, real: func(b *onnx.Builder, x string) string {
 		return b.Node("Transpose", []string{b.Node("Reshape", []string{x, b.Const(ints(2, 6))})})
 	}},
-	{name: "quantize each channel", x: ints(2, 2, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
-		scale, zero := b.Const([]float32{0.02, 0.05}), bytesOf(b, ints(1, 2), int8s)
+	{name: "quantize each channel", x: ints(2, 2, 3), allInside: true, build: func(b *onnx.Builder, x string) string {
+		scale, zero := b.Const([]float32{0.02, 0.05}), castConst(b, ints(1, 2), int8Type)
 		axis := onnx.Attr("axis", 1)
 		return b.Node("DequantizeLinear", []string{b.Node("QuantizeLinear", []string{x, scale, zero}, axis), scale, zero}, axis)
 	}, real: func(b *onnx.Builder, x string) string { return b.Node("Identity", []string{x}) }},
-	{name: "dynamic matrix product", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
+	{name: "dynamic matrix product", x: ints(3, 4), allInside: true, build: func(b *onnx.Builder, x string) string {
 		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
-		w := bytesOf(b, kernelBytes, int8s, 4, 4)
-		y := b.Node("MatMulInteger", []string{q[0], w, q[2], zeroOf(b, 2, int8s)})
-		y = b.Node("Cast", []string{y}, floatType)
+		w := castConst(b, kernelBytes, int8Type, 4, 4)
+		y := b.Node("MatMulInteger", []string{q[0], w, q[2], zeroPoint(b, 2, int8Type)})
+		y = b.Node("Cast", []string{y}, toFloat)
 		return b.Node("Mul", []string{y, b.Node("Mul", []string{q[1], b.Const(float32(0.1))})})
 	}, real: func(b *onnx.Builder, x string) string {
 		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
 	}},
-	{name: "dynamic convolution", x: ints(1, 2, 4, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
+	{name: "dynamic convolution", x: ints(1, 2, 4, 3), allInside: true, build: func(b *onnx.Builder, x string) string {
 		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
-		w := bytesOf(b, kernelBytes, uint8s, 2, 2, 2, 2)
-		y := b.Node("ConvInteger", []string{q[0], w, q[2], zeroOf(b, 3, uint8s)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
-		y = b.Node("Cast", []string{y}, floatType)
+		w := castConst(b, kernelBytes, uint8Type, 2, 2, 2, 2)
+		y := b.Node("ConvInteger", []string{q[0], w, q[2], zeroPoint(b, 3, uint8Type)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
+		y = b.Node("Cast", []string{y}, toFloat)
 		return b.Node("Mul", []string{y, b.Node("Mul", []string{q[1], b.Const(float32(0.1))})})
 	}, real: func(b *onnx.Builder, x string) string {
 		w := scaledKernel(3, 0.1)
@@ -100,17 +100,17 @@ func TestQuantized(t *testing.T) {
 					x := b.Input("x", pb.TensorProto_FLOAT, dims(0, c.x)...)
 					y := build(b, x)
 					// The gradient must not be constant, and must not depend on y.
-					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, floatType)})
+					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, toFloat)})
 					g, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
 					if err != nil {
 						t.Fatal(err)
 					}
 					in, _ := ort.NewTensor(c.x, v)
-					return runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
+					return runModel(t, rt, modelWithOutputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
 				}
 				got, want := gradient(c.build), gradient(c.real)
 				for i, w := range want {
-					if !c.everywhere && (v[i] < c.low || v[i] > c.high) {
+					if !c.allInside && (v[i] < c.low || v[i] > c.high) {
 						w = 0
 					}
 					if math.Abs(float64(got[i]-w)) > 1e-4*(1+math.Abs(float64(w))) {

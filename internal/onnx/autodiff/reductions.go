@@ -1,28 +1,28 @@
 package autodiff
 
 func gradReduceSum(c *call) {
-	if up, ok := c.spread(); ok {
-		c.add(0, up)
+	if upstream, ok := c.expandReduced(); ok {
+		c.add(0, upstream)
 	}
 }
 
 func gradReduceMean(c *call) {
-	up, ok := c.spread()
+	upstream, ok := c.expandReduced()
 	if !ok {
 		return
 	}
-	x, y := c.in(0), c.out(0)
-	if n, ok := c.reduced(); ok {
-		c.add(0, c.node("Mul", up, c.scalar(1/float64(n), x)))
+	x, y := c.input(0), c.output(0)
+	if n, ok := c.reducedCount(); ok {
+		c.add(0, c.node("Mul", upstream, c.scalar(1/float64(n), x)))
 		return
 	}
 	count := c.node("Div", c.node("Size", x), c.node("Size", y))
-	c.add(0, c.node("Div", up, c.castTo(count, x)))
+	c.add(0, c.node("Div", upstream, c.castTo(count, x)))
 }
 
-// reduced returns the number of elements that each output element combines, if known.
-func (c *call) reduced() (int64, bool) {
-	x := c.types.of(c.in(0))
+// reducedCount returns the number of elements that each output element combines, if known.
+func (c *call) reducedCount() (int64, bool) {
+	x := c.types.get(c.input(0))
 	axes, err := c.types.axes(c.n, 1)
 	if !x.ranked || err != nil {
 		return 0, false
@@ -44,18 +44,18 @@ func (c *call) reduced() (int64, bool) {
 	return n, n > 0
 }
 
-// spread repeats the gradient of a reduction along the axes that were reduced.
-func (c *call) spread() (string, bool) {
-	up, ok := c.kept(c.up(0))
+// expandReduced repeats the gradient of a reduction along the axes that were reduced.
+func (c *call) expandReduced() (string, bool) {
+	upstream, ok := c.restoreReducedAxes(c.upstream(0))
 	if !ok {
 		return "", false
 	}
-	return c.expand(up, c.in(0)), true
+	return c.expand(upstream, c.input(0)), true
 }
 
-// kept restores the reduced axes of an output, with size 1. If all axes were reduced, it
+// restoreReducedAxes restores the reduced axes of an output, with size 1. If all axes were reduced, it
 // returns a scalar.
-func (c *call) kept(v string) (string, bool) {
+func (c *call) restoreReducedAxes(v string) (string, bool) {
 	if c.attrInt("keepdims", 1) != 0 {
 		return v, true
 	}
@@ -72,24 +72,24 @@ func (c *call) kept(v string) (string, bool) {
 
 // gradSoftmax computes dx = y·(dy − Σ dy·y).
 func gradSoftmax(c *call) {
-	y := c.out(0)
-	weighted := c.node("Mul", c.up(0), y)
+	y := c.output(0)
+	weighted := c.node("Mul", c.upstream(0), y)
 	c.add(0, c.node("Sub", weighted, c.node("Mul", y, c.sumAlong(weighted))))
 }
 
 // gradLogSoftmax computes dx = dy − exp(y)·Σ dy.
 func gradLogSoftmax(c *call) {
-	up := c.up(0)
-	c.add(0, c.node("Sub", up, c.node("Mul", c.node("Exp", c.out(0)), c.sumAlong(up))))
+	upstream := c.upstream(0)
+	c.add(0, c.node("Sub", upstream, c.node("Mul", c.node("Exp", c.output(0)), c.sumAlong(upstream))))
 }
 
 // sumAlong sums along the node's axis and keeps it.
 func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
-// reduction returns the rule of an operator that reduces like ReduceSum. gradient computes the
+// reductionRule returns the rule of an operator that reduces like ReduceSum. gradient computes the
 // gradient of x from up and y, in which reduced axes have size 1. If the node reduces no axes,
 // it is the identity if identity is set, and otherwise an error.
-func reduction(identity bool, gradient func(c *call, up, x, y string) string) rule {
+func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) string) rule {
 	return func(c *call) {
 		axes, err := c.types.axes(c.n, 1)
 		if err == nil && axes == nil && c.attrInt("noop_with_empty_axes", 0) != 0 {
@@ -100,10 +100,10 @@ func reduction(identity bool, gradient func(c *call, up, x, y string) string) ru
 			}
 			return
 		}
-		up, ok := c.kept(c.up(0))
-		y, _ := c.kept(c.out(0))
+		upstream, ok := c.restoreReducedAxes(c.upstream(0))
+		y, _ := c.restoreReducedAxes(c.output(0))
 		if ok {
-			c.add(0, gradient(c, up, c.in(0), y))
+			c.add(0, gradient(c, upstream, c.input(0), y))
 		}
 	}
 }
@@ -117,20 +117,26 @@ func (c *call) sumReduced(x string) string {
 	return c.reduce("ReduceSum", x, axes, true)
 }
 
-// extremeShare divides the gradient evenly among elements that tie, like PyTorch's amax and
+// extremumGradient divides the gradient evenly among elements that tie, like PyTorch's amax and
 // amin.
-func extremeShare(c *call, up, x, y string) string {
+func extremumGradient(c *call, upstream, x, y string) string {
 	hit := c.castTo(c.node("Equal", x, y), x)
-	return c.node("Mul", hit, c.node("Div", up, c.sumReduced(hit)))
+	return c.node("Mul", hit, c.node("Div", upstream, c.sumReduced(hit)))
 }
 
-func shareL1(c *call, up, x, _ string) string { return c.node("Mul", up, c.node("Sign", x)) }
+func l1Gradient(c *call, upstream, x, _ string) string {
+	return c.node("Mul", upstream, c.node("Sign", x))
+}
 
-// shareL2 returns 0 at the origin, where the norm has no derivative.
-func shareL2(c *call, up, x, y string) string { return c.node("Mul", up, c.overNonzero(x, y)) }
+// l2Gradient returns 0 at the origin, where the norm has no derivative.
+func l2Gradient(c *call, upstream, x, y string) string {
+	return c.node("Mul", upstream, c.divideOrZero(x, y))
+}
 
-func shareSumSquare(c *call, up, x, _ string) string { return c.node("Mul", up, c.times(2, x)) }
+func sumSquareGradient(c *call, upstream, x, _ string) string {
+	return c.node("Mul", upstream, c.times(2, x))
+}
 
-func shareLogSumExp(c *call, up, x, y string) string {
-	return c.node("Mul", up, c.node("Exp", c.node("Sub", x, y)))
+func logSumExpGradient(c *call, upstream, x, y string) string {
+	return c.node("Mul", upstream, c.node("Exp", c.node("Sub", x, y)))
 }

@@ -15,13 +15,13 @@ var rules = map[string]rule{
 	"BatchNormalization":    gradBatchNormalization,
 	"Cast":                  gradCast,
 	"CastLike":              gradCast,
-	"Celu":                  pointwise(slopeCelu),
+	"Celu":                  pointwiseRule(slopeCelu),
 	"Clip":                  gradClip,
 	"Concat":                gradConcat,
 	"Conv":                  gradConv,
 	"ConvInteger":           gradConvInteger,
 	"ConvTranspose":         gradConvTranspose,
-	"Cos":                   pointwise(slopeCos),
+	"Cos":                   pointwiseRule(slopeCos),
 	"CumSum":                gradCumSum,
 	"DepthToSpace":          gradDepthToSpace,
 	"DequantizeLinear":      gradDequantizeLinear,
@@ -29,26 +29,26 @@ var rules = map[string]rule{
 	"Dropout":               gradDropout,
 	"DynamicQuantizeLinear": gradDynamicQuantizeLinear,
 	"Einsum":                gradEinsum,
-	"Elu":                   pointwise(slopeElu),
-	"Erf":                   pointwise(slopeErf),
+	"Elu":                   pointwiseRule(slopeElu),
+	"Erf":                   pointwiseRule(slopeErf),
 	"Exp":                   gradExp,
 	"Expand":                gradExpand,
 	"Flatten":               gradReshape,
 	"Gather":                gradGather,
 	"GatherElements":        gradGatherElements,
 	"GatherND":              gradGatherND,
-	"Gelu":                  pointwise(slopeGelu),
+	"Gelu":                  pointwiseRule(slopeGelu),
 	"Gemm":                  gradGemm,
 	"GlobalAveragePool":     gradGlobalAveragePool,
 	"GlobalMaxPool":         gradGlobalMaxPool,
 	"GroupNormalization":    gradGroupNormalization,
 	"HardSigmoid":           gradHardSigmoid,
-	"HardSwish":             pointwise(slopeHardSwish),
+	"HardSwish":             pointwiseRule(slopeHardSwish),
 	"Identity":              gradIdentity,
 	"InstanceNormalization": gradInstanceNormalization,
 	"LRN":                   gradLRN,
 	"LayerNormalization":    gradLayerNormalization(true),
-	"LeakyRelu":             pointwise(slopeLeakyRelu),
+	"LeakyRelu":             pointwiseRule(slopeLeakyRelu),
 	"Log":                   gradLog,
 	"LogSoftmax":            gradLogSoftmax,
 	"LpNormalization":       gradLpNormalization,
@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	"MaxPool":               gradMaxPool,
 	"Mean":                  gradMean,
 	"Min":                   gradExtremum("LessOrEqual"),
-	"Mish":                  pointwise(slopeMish),
+	"Mish":                  pointwiseRule(slopeMish),
 	"Mul":                   gradMul,
 	"Neg":                   gradNeg,
 	"PRelu":                 gradPRelu,
@@ -67,33 +67,33 @@ var rules = map[string]rule{
 	"QuantizeLinear":        gradQuantizeLinear,
 	"RMSNormalization":      gradLayerNormalization(false),
 	"Reciprocal":            gradReciprocal,
-	"ReduceL1":              reduction(false, shareL1),
-	"ReduceL2":              reduction(false, shareL2),
-	"ReduceLogSumExp":       reduction(true, shareLogSumExp),
-	"ReduceMax":             reduction(true, extremeShare),
+	"ReduceL1":              reductionRule(false, l1Gradient),
+	"ReduceL2":              reductionRule(false, l2Gradient),
+	"ReduceLogSumExp":       reductionRule(true, logSumExpGradient),
+	"ReduceMax":             reductionRule(true, extremumGradient),
 	"ReduceMean":            gradReduceMean,
-	"ReduceMin":             reduction(true, extremeShare),
+	"ReduceMin":             reductionRule(true, extremumGradient),
 	"ReduceSum":             gradReduceSum,
-	"ReduceSumSquare":       reduction(false, shareSumSquare),
+	"ReduceSumSquare":       reductionRule(false, sumSquareGradient),
 	"Relu":                  gradRelu,
 	"Reshape":               gradReshape,
 	"Resize":                gradResize,
 	"ScatterElements":       gradScatterElements,
 	"ScatterND":             gradScatterND,
-	"Selu":                  pointwise(slopeSelu),
+	"Selu":                  pointwiseRule(slopeSelu),
 	"Sigmoid":               gradSigmoid,
-	"Sin":                   pointwise(slopeSin),
+	"Sin":                   pointwiseRule(slopeSin),
 	"Slice":                 gradSlice,
 	"Softmax":               gradSoftmax,
 	"Softplus":              gradSoftplus,
-	"Softsign":              pointwise(slopeSoftsign),
+	"Softsign":              pointwiseRule(slopeSoftsign),
 	"SpaceToDepth":          gradSpaceToDepth,
 	"Split":                 gradSplit,
 	"Sqrt":                  gradSqrt,
 	"Squeeze":               gradReshape,
 	"Sub":                   gradSub,
 	"Sum":                   gradSum,
-	"Swish":                 pointwise(slopeSwish),
+	"Swish":                 pointwiseRule(slopeSwish),
 	"Tanh":                  gradTanh,
 	"Tile":                  gradTile,
 	"TopK":                  gradTopK,
@@ -127,28 +127,28 @@ func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	return nil
 }
 
-// reasons explain why operators have no rule.
-var reasons = map[string]string{
+// unsupportedReasons explain why operators have no rule.
+var unsupportedReasons = map[string]string{
 	"If":            "it runs one of two graphs of its own",
 	"Loop":          "how often its body runs is found at run time",
-	"QLinearConv":   asPairs,
-	"QLinearMatMul": asPairs,
+	"QLinearConv":   needsQDQ,
+	"QLinearMatMul": needsQDQ,
 	"Scan":          "it runs a graph of its own for each element",
 }
 
-const asPairs = "it computes with integers throughout; quantize the network with pairs of QuantizeLinear and DequantizeLinear (QDQ)"
+const needsQDQ = "it computes with integers throughout; quantize the network with pairs of QuantizeLinear and DequantizeLinear (QDQ)"
 
-// reasonOf returns why a node's operator has no rule, or "" if its name explains it.
-func reasonOf(n *pb.NodeProto) string {
+// unsupportedReason returns why a node's operator has no rule, or "" if its name explains it.
+func unsupportedReason(n *pb.NodeProto) string {
 	if n.GetDomain() == runtimeDomain {
 		return "it is ONNX Runtime's own; take the model from before ONNX Runtime optimized it"
 	}
-	return reasons[n.GetOpType()]
+	return unsupportedReasons[n.GetOpType()]
 }
 
-// ends reports whether a node's outputs are constant almost everywhere, or depend only on its
+// stopsGradient reports whether a node's outputs are constant almost everywhere, or depend only on its
 // inputs' shapes.
-func ends(n *pb.NodeProto) bool {
+func stopsGradient(n *pb.NodeProto) bool {
 	if !onnx.IsDefault(n.GetDomain()) {
 		return false
 	}

@@ -13,31 +13,31 @@ func gradSlice(c *call) {
 	if c.gradKnownSlice() {
 		return
 	}
-	x := c.in(0)
-	inputs := append([]string{c.numbered(x)}, c.n.Input[1:]...)
-	c.add(0, c.scatterNumbered(x, c.node("Slice", inputs...), c.up(0)))
+	x := c.input(0)
+	inputs := append([]string{c.elementIndices(x)}, c.n.Input[1:]...)
+	c.add(0, c.scatterToIndices(x, c.node("Slice", inputs...), c.upstream(0)))
 }
 
-// numbered returns 0, 1, 2, … in the shape of x.
-func (c *call) numbered(x string) string {
+// elementIndices returns 0, 1, 2, … in the shape of x.
+func (c *call) elementIndices(x string) string {
 	order := c.node("Range", c.constant(int64(0)), c.node("Size", x), c.constant(int64(1)))
 	return c.node("Reshape", order, c.shapeOf(x))
 }
 
-// scatterNumbered writes the elements of up to the places of x with the given numbers. Each
+// scatterToIndices writes the elements of up to the places of x with the given numbers. Each
 // number occurs at most once.
-func (c *call) scatterNumbered(x, places, up string, attrs ...*pb.AttributeProto) string {
+func (c *call) scatterToIndices(x, positions, upstream string, attrs ...*pb.AttributeProto) string {
 	flat := c.ints(-1)
 	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
-	scattered := c.scatter("ScatterElements", zeros, c.node("Reshape", places, flat), c.node("Reshape", c.beforeReshape(up), flat),
+	scattered := c.scatter("ScatterElements", zeros, c.node("Reshape", positions, flat), c.node("Reshape", c.beforeReshape(upstream), flat),
 		append(attrs, onnx.Attr("axis", 0))...)
 	return c.node("Reshape", scattered, c.shapeOf(x))
 }
 
 // gradKnownSlice handles slices of axes whose sizes are known.
 func (c *call) gradKnownSlice() bool {
-	x := c.types.of(c.in(0))
-	cut, ok := c.types.cut(c.n, len(x.dims))
+	x := c.types.get(c.input(0))
+	spans, ok := c.types.sliceSpans(c.n, len(x.dims))
 	if !ok || !x.ranked {
 		return false
 	}
@@ -45,46 +45,46 @@ func (c *call) gradKnownSlice() bool {
 	for i, d := range x.dims {
 		dims[i] = d.n
 	}
-	for _, s := range cut {
+	for _, s := range spans {
 		if dims[s.axis] < 0 {
 			return false
 		}
 	}
-	c.add(0, c.uncut(c.up(0), dims, cut))
+	c.add(0, c.unslice(c.upstream(0), dims, spans))
 	return true
 }
 
-// uncut puts a slice back among zeros of its original shape. Only the sizes of sliced axes
+// unslice puts a slice back among zeros of its original shape. Only the sizes of sliced axes
 // matter.
-func (c *call) uncut(up string, dims []int64, cut []span) string {
+func (c *call) unslice(upstream string, dims []int64, spans []span) string {
 	rank := int64(len(dims))
 	pads := make([]int64, 2*rank)
-	for _, s := range cut {
-		first, count := s.taken(dims[s.axis])
+	for _, s := range spans {
+		first, count := s.resolve(dims[s.axis])
 		step := s.step
 		if step < 0 {
 			first, step = first+(count-1)*step, -step
 			if count > 1 {
-				up = c.node("Slice", up, c.ints(-1), c.ints(-1<<40), c.ints(s.axis), c.ints(-1))
+				upstream = c.node("Slice", upstream, c.ints(-1), c.ints(-1<<40), c.ints(s.axis), c.ints(-1))
 			}
 		}
 		if count == 0 {
 			first = 0
 		}
 		if step > 1 && count > 0 {
-			up = c.dilate(up, s.axis, step)
+			upstream = c.dilate(upstream, s.axis, step)
 			if over := first + count*step - dims[s.axis]; over > 0 {
-				up = c.node("Slice", up, c.ints(0), c.ints(-over), c.ints(s.axis))
+				upstream = c.node("Slice", upstream, c.ints(0), c.ints(-over), c.ints(s.axis))
 				count, step = dims[s.axis]-first, 1
 			}
 		}
 		pads[s.axis], pads[rank+s.axis] = first, dims[s.axis]-first-count*step
 	}
-	return c.node("Pad", up, c.ints(pads...))
+	return c.node("Pad", upstream, c.ints(pads...))
 }
 
-// taken returns the first element of a slice and the number of elements, for an axis of a size.
-func (s span) taken(size int64) (first, count int64) {
+// resolve returns the first element of a slice and the number of elements, for an axis of a size.
+func (s span) resolve(size int64) (first, count int64) {
 	if s.step > 0 {
 		start, end := s.clamp(size)
 		return start, max((end-start+s.step-1)/s.step, 0)
@@ -96,7 +96,7 @@ func (s span) taken(size int64) (first, count int64) {
 
 // dilate inserts step − 1 zeros after each element of an axis.
 func (c *call) dilate(x string, axis, step int64) string {
-	rank := int64(len(c.types.of(x).dims))
+	rank := int64(len(c.types.get(x).dims))
 	pads := make([]int64, 2*(rank+1))
 	pads[rank+1+axis+1] = step - 1
 	spread := c.node("Pad", c.node("Unsqueeze", x, c.ints(axis+1)), c.ints(pads...))
@@ -105,15 +105,15 @@ func (c *call) dilate(x string, axis, step int64) string {
 		factors[i] = 1
 	}
 	factors[axis] = step
-	form, open := slices.Clone(factors), 0
-	for i, d := range c.types.of(x).dims {
-		if form[i] *= d.n; !d.known() {
-			form[i] = -1
-			open++
+	shape, unknowns := slices.Clone(factors), 0
+	for i, d := range c.types.get(x).dims {
+		if shape[i] *= d.n; !d.known() {
+			shape[i] = -1
+			unknowns++
 		}
 	}
-	if open < 2 {
-		return c.node("Reshape", spread, c.ints(form...))
+	if unknowns < 2 {
+		return c.node("Reshape", spread, c.ints(shape...))
 	}
 	return c.node("Reshape", spread, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
 }
@@ -126,19 +126,19 @@ func gradScatterElements(c *call) {
 		return
 	}
 	axis := onnx.Attr("axis", c.attrInt("axis", 0))
-	if c.wants(0) {
-		kept := c.up(0)
+	if c.needsGradient(0) {
+		dx := c.upstream(0)
 		if reduction == "none" {
-			kept = c.nodeWith("ScatterElements", []string{kept, c.in(1), c.fill(0, c.in(2))}, axis)
+			dx = c.nodeWith("ScatterElements", []string{dx, c.input(1), c.fullLike(0, c.input(2))}, axis)
 		}
-		c.add(0, kept)
+		c.add(0, dx)
 	}
-	if c.wants(2) {
-		c.add(2, c.nodeWith("GatherElements", []string{c.up(0), c.in(1)}, axis))
+	if c.needsGradient(2) {
+		c.add(2, c.nodeWith("GatherElements", []string{c.upstream(0), c.input(1)}, axis))
 	}
 }
 
 func gradGatherElements(c *call) {
-	c.add(0, c.scatter("ScatterElements", c.fill(0, c.in(0)), c.in(1), c.up(0),
+	c.add(0, c.scatter("ScatterElements", c.fullLike(0, c.input(0)), c.input(1), c.upstream(0),
 		onnx.Attr("axis", c.attrInt("axis", 0)), onnx.Attr("reduction", "add")))
 }

@@ -65,7 +65,7 @@ func TestOldResize(t *testing.T) {
 				total := 0.0
 				f := onnx.NewBuilder("case", c.opset)
 				fx := f.Input("x", pb.TensorProto_FLOAT, 1, 2, 5, 6)
-				for _, v := range runModel(t, rt, outputs(t, f, []string{c.build(f, fx)}), []*ort.Tensor{in})[0].Float32s() {
+				for _, v := range runModel(t, rt, modelWithOutputs(t, f, []string{c.build(f, fx)}), []*ort.Tensor{in})[0].Float32s() {
 					total += float64(v) * float64(v)
 				}
 				return total
@@ -79,15 +79,15 @@ func TestOldResize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in, one})[0].Float32s()
+			got := runModel(t, rt, modelWithOutputs(t, b, g), []*ort.Tensor{in, one})[0].Float32s()
 			for i := 0; i < len(values); i += 4 {
 				at := values[i]
 				values[i] = at + 1
-				up := run()
+				above := run()
 				values[i] = at - 1
-				down := run()
+				below := run()
 				values[i] = at
-				if want := (up - down) / 2; !(float64(got[i])-want < 1e-3 && want-float64(got[i]) < 1e-3) {
+				if want := (above - below) / 2; !(float64(got[i])-want < 1e-3 && want-float64(got[i]) < 1e-3) {
 					t.Errorf("derivative by x[%d] is %v, central difference %v", i, got[i], want)
 				}
 			}

@@ -129,7 +129,7 @@ func (c spatialReference) gradients(t *testing.T, rt *ort.Runtime, opset int64, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runModel(t, rt, proto.CloneOf(outputs(t, b, gradients)), in)
+	return runModel(t, rt, proto.CloneOf(modelWithOutputs(t, b, gradients)), in)
 }
 
 func relativeError(got []float32, want []float64) float64 {

@@ -24,7 +24,7 @@ func conv(name string, w func(*onnx.Builder) string, attrs ...*pb.AttributeProto
 	return func(b *onnx.Builder, x []string) string { return b.Node(name, []string{x[0], w(b)}, attrs...) }
 }
 
-func window(attrs ...any) []*pb.AttributeProto {
+func attrList(attrs ...any) []*pb.AttributeProto {
 	var out []*pb.AttributeProto
 	for i := 0; i < len(attrs); i += 2 {
 		out = append(out, onnx.Attr(attrs[i].(string), attrs[i+1]))
@@ -32,8 +32,8 @@ func window(attrs ...any) []*pb.AttributeProto {
 	return out
 }
 
-// absent returns an omitted input of Resize. Before operator set 13 that was an empty tensor.
-func absent(b *onnx.Builder) string {
+// omittedInput returns an omitted input of Resize. Before operator set 13 that was an empty tensor.
+func omittedInput(b *onnx.Builder) string {
 	if b.Opset() < 13 {
 		return b.Const([]float32{})
 	}
@@ -43,13 +43,13 @@ func absent(b *onnx.Builder) string {
 // resize appends a Resize by scales or by sizes.
 func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
-		in := []string{x[0], absent(b), absent(b)}
+		in := []string{x[0], omittedInput(b), omittedInput(b)}
 		if scales != nil {
 			in[2] = b.Const(scales)
 		} else {
 			in = append(in, b.Const(sizes))
 		}
-		return b.Node("Resize", in, window(attrs...)...)
+		return b.Node("Resize", in, attrList(attrs...)...)
 	}
 }
 
@@ -59,7 +59,7 @@ func resizeTo(h, w int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		rows := b.Node("Slice", []string{b.Node("Shape", x[:1]), b.Const(ints(0)), b.Const(ints(2))})
 		sizes := b.Node("Concat", []string{rows, b.Const(ints(h, w))}, onnx.Attr("axis", 0))
-		return b.Node("Resize", []string{x[0], absent(b), absent(b), sizes}, window(attrs...)...)
+		return b.Node("Resize", []string{x[0], omittedInput(b), omittedInput(b), sizes}, attrList(attrs...)...)
 	}
 }
 
@@ -73,101 +73,101 @@ var (
 var spatialCases = slices.Concat(convolutionCases, poolingCases, resizingCases)
 
 var convolutionCases = []graphCase{
-	{name: "Conv", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 3, 3), window("pads", ints(1, 1, 1, 1))...)},
+	{name: "Conv", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 3, 3), attrList("pads", ints(1, 1, 1, 1))...)},
 	{name: "Conv many channels", shapes: [][]int64{{1, 9, 3, 3}}, single: true,
-		build: conv("Conv", kernel(3, 9, 3, 2), window("pads", ints(1, 0, 0, 1))...)},
-	{name: "Conv of a line", shapes: line, single: true, build: conv("Conv", kernel(3, 2, 3), window("strides", ints(2), "pads", ints(2, 1))...)},
+		build: conv("Conv", kernel(3, 9, 3, 2), attrList("pads", ints(1, 0, 0, 1))...)},
+	{name: "Conv of a line", shapes: line, single: true, build: conv("Conv", kernel(3, 2, 3), attrList("strides", ints(2), "pads", ints(2, 1))...)},
 	{name: "Conv of a volume", shapes: volume, single: true,
-		build: conv("Conv", kernel(3, 1, 2, 3, 1), window("strides", ints(1, 2, 1), "pads", ints(1, 0, 0, 0, 1, 0))...)},
-	{name: "Conv strides", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 3, 2), window("strides", ints(2, 3), "pads", ints(1, 0, 1, 2))...)},
-	{name: "Conv 1×1 strides", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 1, 1), window("strides", ints(2, 2))...)},
+		build: conv("Conv", kernel(3, 1, 2, 3, 1), attrList("strides", ints(1, 2, 1), "pads", ints(1, 0, 0, 0, 1, 0))...)},
+	{name: "Conv strides", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 3, 2), attrList("strides", ints(2, 3), "pads", ints(1, 0, 1, 2))...)},
+	{name: "Conv 1×1 strides", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 1, 1), attrList("strides", ints(2, 2))...)},
 	{name: "Conv dilations", shapes: plane, single: true,
-		build: conv("Conv", kernel(3, 2, 2, 3), window("dilations", ints(3, 2), "pads", ints(1, 2, 2, 1))...)},
+		build: conv("Conv", kernel(3, 2, 2, 3), attrList("dilations", ints(3, 2), "pads", ints(1, 2, 2, 1))...)},
 	{name: "Conv dilations strides", shapes: plane, single: true,
-		build: conv("Conv", kernel(3, 2, 2, 2), window("dilations", ints(2, 3), "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
-	{name: "Conv wide padding", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 2), window("pads", ints(3, 0, 1, 2))...)},
-	{name: "Conv groups", shapes: planes, single: true, build: conv("Conv", kernel(6, 2, 3, 3), window("group", 2, "pads", ints(1, 1, 1, 1))...)},
+		build: conv("Conv", kernel(3, 2, 2, 2), attrList("dilations", ints(2, 3), "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
+	{name: "Conv wide padding", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 2), attrList("pads", ints(3, 0, 1, 2))...)},
+	{name: "Conv groups", shapes: planes, single: true, build: conv("Conv", kernel(6, 2, 3, 3), attrList("group", 2, "pads", ints(1, 1, 1, 1))...)},
 	{name: "Conv groups strides", shapes: planes, single: true,
-		build: conv("Conv", kernel(2, 2, 3, 3), window("group", 2, "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
-	{name: "Conv depthwise", shapes: planes, single: true, build: conv("Conv", kernel(4, 1, 3, 3), window("group", 4, "pads", ints(1, 1, 1, 1))...)},
-	{name: "Conv depthwise twice", shapes: planes, single: true, build: conv("Conv", kernel(8, 1, 3, 3), window("group", 4, "pads", ints(1, 1, 1, 1))...)},
-	{name: "Conv SAME_UPPER", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 3), window("auto_pad", "SAME_UPPER")...)},
+		build: conv("Conv", kernel(2, 2, 3, 3), attrList("group", 2, "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
+	{name: "Conv depthwise", shapes: planes, single: true, build: conv("Conv", kernel(4, 1, 3, 3), attrList("group", 4, "pads", ints(1, 1, 1, 1))...)},
+	{name: "Conv depthwise twice", shapes: planes, single: true, build: conv("Conv", kernel(8, 1, 3, 3), attrList("group", 4, "pads", ints(1, 1, 1, 1))...)},
+	{name: "Conv SAME_UPPER", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 3), attrList("auto_pad", "SAME_UPPER")...)},
 	{name: "Conv SAME_UPPER strides", shapes: plane, single: true,
-		build: conv("Conv", kernel(3, 2, 2, 4), window("auto_pad", "SAME_UPPER", "strides", ints(2, 3))...)},
+		build: conv("Conv", kernel(3, 2, 2, 4), attrList("auto_pad", "SAME_UPPER", "strides", ints(2, 3))...)},
 	{name: "Conv SAME_LOWER strides", shapes: plane, single: true,
-		build: conv("Conv", kernel(3, 2, 2, 4), window("auto_pad", "SAME_LOWER", "strides", ints(2, 3))...)},
-	{name: "Conv SAME_LOWER", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 4), window("auto_pad", "SAME_LOWER")...)},
-	{name: "Conv VALID", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 3), window("auto_pad", "VALID", "strides", ints(2, 2))...)},
+		build: conv("Conv", kernel(3, 2, 2, 4), attrList("auto_pad", "SAME_LOWER", "strides", ints(2, 3))...)},
+	{name: "Conv SAME_LOWER", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 4), attrList("auto_pad", "SAME_LOWER")...)},
+	{name: "Conv VALID", shapes: plane, single: true, build: conv("Conv", kernel(3, 2, 2, 3), attrList("auto_pad", "VALID", "strides", ints(2, 2))...)},
 	{name: "Conv by weights and bias", shapes: [][]int64{{2, 2, 4, 5}, {3, 2, 3, 2}, {3}}, low: -1, high: 1, single: true,
-		build: op("Conv", window("kernel_shape", ints(3, 2), "pads", ints(1, 1, 1, 0))...)},
+		build: op("Conv", attrList("kernel_shape", ints(3, 2), "pads", ints(1, 1, 1, 0))...)},
 	{name: "Conv by weights strides", shapes: [][]int64{{2, 2, 5, 4}, {3, 2, 3, 2}}, low: -1, high: 1, single: true,
-		build: op("Conv", window("kernel_shape", ints(3, 2), "strides", ints(3, 2), "dilations", ints(1, 2), "pads", ints(1, 1, 1, 1))...)},
+		build: op("Conv", attrList("kernel_shape", ints(3, 2), "strides", ints(3, 2), "dilations", ints(1, 2), "pads", ints(1, 1, 1, 1))...)},
 	{name: "Conv by weights groups", shapes: [][]int64{{2, 4, 3, 4}, {2, 2, 2, 2}}, low: -1, high: 1, single: true,
-		build: op("Conv", window("kernel_shape", ints(2, 2), "group", 2, "pads", ints(1, 0, 0, 1))...)},
+		build: op("Conv", attrList("kernel_shape", ints(2, 2), "group", 2, "pads", ints(1, 0, 0, 1))...)},
 	{name: "Conv by weights SAME_UPPER", shapes: [][]int64{{2, 1, 3, 4}, {2, 1, 2, 3}}, low: -1, high: 1, single: true,
-		build: op("Conv", window("kernel_shape", ints(2, 3), "auto_pad", "SAME_UPPER", "strides", ints(2, 2))...)},
+		build: op("Conv", attrList("kernel_shape", ints(2, 3), "auto_pad", "SAME_UPPER", "strides", ints(2, 2))...)},
 
-	{name: "ConvTranspose", shapes: plane, single: true, build: conv("ConvTranspose", kernel(2, 3, 3, 3), window("pads", ints(1, 1, 1, 0))...)},
+	{name: "ConvTranspose", shapes: plane, single: true, build: conv("ConvTranspose", kernel(2, 3, 3, 3), attrList("pads", ints(1, 1, 1, 0))...)},
 	{name: "ConvTranspose strides", shapes: plane, single: true,
-		build: conv("ConvTranspose", kernel(2, 3, 3, 2), window("strides", ints(2, 3), "pads", ints(1, 0, 1, 0), "output_padding", ints(1, 2))...)},
+		build: conv("ConvTranspose", kernel(2, 3, 3, 2), attrList("strides", ints(2, 3), "pads", ints(1, 0, 1, 0), "output_padding", ints(1, 2))...)},
 	{name: "ConvTranspose dilations", shapes: plane, single: true,
-		build: conv("ConvTranspose", kernel(2, 3, 2, 2), window("strides", ints(2, 1), "dilations", ints(1, 3), "pads", ints(0, 2, 1, 0))...)},
+		build: conv("ConvTranspose", kernel(2, 3, 2, 2), attrList("strides", ints(2, 1), "dilations", ints(1, 3), "pads", ints(0, 2, 1, 0))...)},
 	{name: "ConvTranspose groups", shapes: planes, single: true,
-		build: conv("ConvTranspose", kernel(4, 3, 3, 2), window("group", 2, "strides", ints(2, 2))...)},
-	{name: "ConvTranspose of a line", shapes: line, single: true, build: conv("ConvTranspose", kernel(2, 3, 4), window("strides", ints(2), "pads", ints(1, 1))...)},
-	{name: "ConvTranspose of a volume", shapes: volume, single: true, build: conv("ConvTranspose", kernel(1, 2, 1, 2, 2), window("strides", ints(1, 2, 1))...)},
+		build: conv("ConvTranspose", kernel(4, 3, 3, 2), attrList("group", 2, "strides", ints(2, 2))...)},
+	{name: "ConvTranspose of a line", shapes: line, single: true, build: conv("ConvTranspose", kernel(2, 3, 4), attrList("strides", ints(2), "pads", ints(1, 1))...)},
+	{name: "ConvTranspose of a volume", shapes: volume, single: true, build: conv("ConvTranspose", kernel(1, 2, 1, 2, 2), attrList("strides", ints(1, 2, 1))...)},
 	{name: "ConvTranspose SAME_UPPER", shapes: plane, single: true,
-		build: conv("ConvTranspose", kernel(2, 3, 4, 3), window("strides", ints(2, 2), "auto_pad", "SAME_UPPER")...)},
+		build: conv("ConvTranspose", kernel(2, 3, 4, 3), attrList("strides", ints(2, 2), "auto_pad", "SAME_UPPER")...)},
 	{name: "ConvTranspose SAME_LOWER", shapes: plane, single: true,
-		build: conv("ConvTranspose", kernel(2, 3, 3, 4), window("strides", ints(2, 2), "auto_pad", "SAME_LOWER")...)},
+		build: conv("ConvTranspose", kernel(2, 3, 3, 4), attrList("strides", ints(2, 2), "auto_pad", "SAME_LOWER")...)},
 	{name: "ConvTranspose by weights and bias", shapes: [][]int64{{2, 2, 3, 2}, {2, 2, 2, 3}, {2}}, low: -1, high: 1, single: true,
-		build: op("ConvTranspose", window("kernel_shape", ints(2, 3), "strides", ints(2, 1), "output_padding", ints(1, 0))...)},
+		build: op("ConvTranspose", attrList("kernel_shape", ints(2, 3), "strides", ints(2, 1), "output_padding", ints(1, 0))...)},
 }
 
 var poolingCases = []graphCase{
-	{name: "MaxPool", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(2, 2), "strides", ints(2, 2))...)},
-	{name: "MaxPool overlapping", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(3, 3), "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
+	{name: "MaxPool", shapes: plane, build: op("MaxPool", attrList("kernel_shape", ints(2, 2), "strides", ints(2, 2))...)},
+	{name: "MaxPool overlapping", shapes: plane, build: op("MaxPool", attrList("kernel_shape", ints(3, 3), "strides", ints(2, 2), "pads", ints(1, 1, 1, 1))...)},
 	{name: "MaxPool of opset 13", opset: 13, shapes: plane,
-		build: op("MaxPool", window("kernel_shape", ints(3, 3), "strides", ints(2, 1), "pads", ints(1, 0, 1, 2))...)},
-	{name: "MaxPool ceil_mode", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(2, 3), "strides", ints(2, 2), "ceil_mode", 1)...)},
-	{name: "MaxPool dilations", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(2, 2), "dilations", ints(3, 2))...)},
-	{name: "MaxPool SAME_UPPER", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(2, 2), "strides", ints(2, 1), "auto_pad", "SAME_UPPER")...)},
-	{name: "MaxPool of a line", shapes: line, build: op("MaxPool", window("kernel_shape", ints(3))...)},
-	{name: "MaxPool of a volume", shapes: volume, build: op("MaxPool", window("kernel_shape", ints(2, 2, 2))...)},
+		build: op("MaxPool", attrList("kernel_shape", ints(3, 3), "strides", ints(2, 1), "pads", ints(1, 0, 1, 2))...)},
+	{name: "MaxPool ceil_mode", shapes: plane, build: op("MaxPool", attrList("kernel_shape", ints(2, 3), "strides", ints(2, 2), "ceil_mode", 1)...)},
+	{name: "MaxPool dilations", shapes: plane, build: op("MaxPool", attrList("kernel_shape", ints(2, 2), "dilations", ints(3, 2))...)},
+	{name: "MaxPool SAME_UPPER", shapes: plane, build: op("MaxPool", attrList("kernel_shape", ints(2, 2), "strides", ints(2, 1), "auto_pad", "SAME_UPPER")...)},
+	{name: "MaxPool of a line", shapes: line, build: op("MaxPool", attrList("kernel_shape", ints(3))...)},
+	{name: "MaxPool of a volume", shapes: volume, build: op("MaxPool", attrList("kernel_shape", ints(2, 2, 2))...)},
 
-	{name: "AveragePool", shapes: plane, single: true, build: op("AveragePool", window("kernel_shape", ints(2, 3))...)},
-	{name: "AveragePool strides", shapes: plane, single: true, build: op("AveragePool", window("kernel_shape", ints(2, 2), "strides", ints(2, 2))...)},
+	{name: "AveragePool", shapes: plane, single: true, build: op("AveragePool", attrList("kernel_shape", ints(2, 3))...)},
+	{name: "AveragePool strides", shapes: plane, single: true, build: op("AveragePool", attrList("kernel_shape", ints(2, 2), "strides", ints(2, 2))...)},
 	{name: "AveragePool pads", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(3, 3), "strides", ints(2, 1), "pads", ints(1, 1, 0, 1))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(3, 3), "strides", ints(2, 1), "pads", ints(1, 1, 0, 1))...)},
 	{name: "AveragePool count_include_pad", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(3, 3), "strides", ints(1, 2), "pads", ints(1, 0, 1, 1), "count_include_pad", 1)...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(3, 3), "strides", ints(1, 2), "pads", ints(1, 0, 1, 1), "count_include_pad", 1)...)},
 	{name: "AveragePool stride 1", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(3, 3), "pads", ints(1, 1, 1, 1))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(3, 3), "pads", ints(1, 1, 1, 1))...)},
 	{name: "AveragePool stride 1 count_include_pad", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(3, 3), "pads", ints(1, 1, 1, 1), "count_include_pad", 1)...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(3, 3), "pads", ints(1, 1, 1, 1), "count_include_pad", 1)...)},
 	{name: "AveragePool ceil_mode", opset: 19, shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(3, 3), "strides", ints(2, 2), "ceil_mode", 1, "pads", ints(0, 1, 1, 0))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(3, 3), "strides", ints(2, 2), "ceil_mode", 1, "pads", ints(0, 1, 1, 0))...)},
 	{name: "AveragePool ceil_mode count_include_pad", opset: 19, shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(2, 3), "strides", ints(2, 2), "ceil_mode", 1, "pads", ints(0, 1, 0, 1), "count_include_pad", 1)...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(2, 3), "strides", ints(2, 2), "ceil_mode", 1, "pads", ints(0, 1, 0, 1), "count_include_pad", 1)...)},
 	{name: "AveragePool dilations", opset: 19, shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(2, 2), "dilations", ints(2, 3), "pads", ints(1, 1, 1, 1))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(2, 2), "dilations", ints(2, 3), "pads", ints(1, 1, 1, 1))...)},
 	{name: "AveragePool dilations strides", opset: 19, shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(2, 2), "dilations", ints(2, 3), "strides", ints(2, 2))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(2, 2), "dilations", ints(2, 3), "strides", ints(2, 2))...)},
 	{name: "AveragePool SAME_UPPER", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(2, 3), "strides", ints(2, 2), "auto_pad", "SAME_UPPER")...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(2, 3), "strides", ints(2, 2), "auto_pad", "SAME_UPPER")...)},
 	{name: "AveragePool SAME_LOWER count_include_pad", shapes: plane, single: true,
-		build: op("AveragePool", window("kernel_shape", ints(2, 4), "strides", ints(2, 2), "auto_pad", "SAME_LOWER", "count_include_pad", 1)...)},
-	{name: "AveragePool of a line", shapes: line, single: true, build: op("AveragePool", window("kernel_shape", ints(3), "strides", ints(2))...)},
-	{name: "AveragePool of a volume", shapes: volume, single: true, build: op("AveragePool", window("kernel_shape", ints(2, 2, 1), "strides", ints(1, 2, 1))...)},
+		build: op("AveragePool", attrList("kernel_shape", ints(2, 4), "strides", ints(2, 2), "auto_pad", "SAME_LOWER", "count_include_pad", 1)...)},
+	{name: "AveragePool of a line", shapes: line, single: true, build: op("AveragePool", attrList("kernel_shape", ints(3), "strides", ints(2))...)},
+	{name: "AveragePool of a volume", shapes: volume, single: true, build: op("AveragePool", attrList("kernel_shape", ints(2, 2, 1), "strides", ints(1, 2, 1))...)},
 
 	{name: "GlobalAveragePool", shapes: plane, single: true, build: op("GlobalAveragePool")},
 	{name: "GlobalMaxPool", shapes: plane, single: true, build: op("GlobalMaxPool")},
 }
 
 var resizingCases = []graphCase{
-	{name: "DepthToSpace", shapes: [][]int64{{2, 8, 2, 3}}, build: op("DepthToSpace", window("blocksize", 2)...)},
-	{name: "DepthToSpace CRD", shapes: [][]int64{{2, 8, 2, 3}}, build: op("DepthToSpace", window("blocksize", 2, "mode", "CRD")...)},
-	{name: "SpaceToDepth", shapes: [][]int64{{2, 2, 4, 6}}, build: op("SpaceToDepth", window("blocksize", 2)...)},
+	{name: "DepthToSpace", shapes: [][]int64{{2, 8, 2, 3}}, build: op("DepthToSpace", attrList("blocksize", 2)...)},
+	{name: "DepthToSpace CRD", shapes: [][]int64{{2, 8, 2, 3}}, build: op("DepthToSpace", attrList("blocksize", 2, "mode", "CRD")...)},
+	{name: "SpaceToDepth", shapes: [][]int64{{2, 2, 4, 6}}, build: op("SpaceToDepth", attrList("blocksize", 2)...)},
 
 	{name: "Resize nearest twice", shapes: plane, single: true,
 		build: resize([]float32{1, 1, 2, 3}, nil, "coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor")},

@@ -4,7 +4,7 @@ import "slices"
 
 // allCases returns the cases of all tables.
 func allCases() []graphCase {
-	return slices.Concat(graphCases, activationCases, normalizationCases, reductionCases, placeCases, spatialCases)
+	return slices.Concat(graphCases, activationCases, normalizationCases, reductionCases, indexingCases, spatialCases)
 }
 
 // testedElsewhere lists rules that the tables cannot reach, because recent operator sets lack

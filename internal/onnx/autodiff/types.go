@@ -79,30 +79,30 @@ func (t tensorType) info(name string) *pb.ValueInfoProto {
 
 // types infers element types and shapes, node by node while the graph grows.
 type types struct {
-	graph    *pb.GraphProto // the growing graph
-	index    *onnx.Graph
-	dir      string // folder of external data
-	known    map[string]tensorType
-	consts   map[string]*pb.TensorProto // constants added during the sweep
-	reshaped map[string]string          // maps outputs of reshaping operators to their inputs
-	numbers  map[string][]number        // elements of small integer tensors
-	seen     int                        // number of nodes inferred so far
+	graph         *pb.GraphProto // the growing graph
+	index         *onnx.Graph
+	dir           string // folder of external data
+	tensorTypes   map[string]tensorType
+	consts        map[string]*pb.TensorProto // constants added during the sweep
+	reshapeInput  map[string]string          // maps outputs of reshaping operators to their inputs
+	symbolic      map[string][]symbolicInt   // elements of small integer tensors
+	inferredNodes int                        // number of nodes inferred so far
 }
 
 // Types returns a function that declares tensors of a graph with their inferred types. The
 // element type is UNDEFINED if it is unknown. External data is in dir.
 func Types(g *onnx.Graph, dir string) func(tensor string) *pb.ValueInfoProto {
 	t := newTypes(g.Model.GetGraph(), g, dir)
-	return func(tensor string) *pb.ValueInfoProto { return t.of(tensor).info(tensor) }
+	return func(tensor string) *pb.ValueInfoProto { return t.get(tensor).info(tensor) }
 }
 
 func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
 	t := &types{
 		graph: g, index: index, dir: dir,
-		known:    make(map[string]tensorType),
-		consts:   make(map[string]*pb.TensorProto),
-		reshaped: make(map[string]string),
-		numbers:  make(map[string][]number),
+		tensorTypes:  make(map[string]tensorType),
+		consts:       make(map[string]*pb.TensorProto),
+		reshapeInput: make(map[string]string),
+		symbolic:     make(map[string][]symbolicInt),
 	}
 	t.declare(g)
 	t.advance()
@@ -112,24 +112,24 @@ func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
 func (t *types) declare(g *pb.GraphProto) {
 	for _, list := range [][]*pb.ValueInfoProto{g.ValueInfo, g.Output, g.Input} {
 		for _, v := range list {
-			of := declared(v)
-			for i, d := range of.dims {
+			declared := declaredType(v)
+			for i, d := range declared.dims {
 				if !d.known() && d.symbol == "" {
 					// A nameless axis gets its own symbol, so that derived tensors are known to
 					// have the same length.
-					of.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
+					declared.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
 				}
 			}
-			t.known[v.GetName()] = of
+			t.tensorTypes[v.GetName()] = declared
 		}
 	}
 	for _, c := range g.Initializer {
-		t.known[c.GetName()] = typeOfTensor(c)
+		t.tensorTypes[c.GetName()] = typeOfTensor(c)
 		t.consts[c.GetName()] = c
 	}
 }
 
-func declared(v *pb.ValueInfoProto) tensorType {
+func declaredType(v *pb.ValueInfoProto) tensorType {
 	p := v.GetType().GetTensorType()
 	t := tensorType{elem: pb.TensorProto_DataType(p.GetElemType()), ranked: p.GetShape() != nil}
 	for _, d := range p.GetShape().GetDim() {
@@ -146,10 +146,10 @@ func declared(v *pb.ValueInfoProto) tensorType {
 }
 
 func typeOfTensor(c *pb.TensorProto) tensorType {
-	return tensorType{elem: pb.TensorProto_DataType(c.GetDataType()), ranked: true, dims: fixed(c.GetDims()...)}
+	return tensorType{elem: pb.TensorProto_DataType(c.GetDataType()), ranked: true, dims: knownDims(c.GetDims()...)}
 }
 
-func fixed(dims ...int64) []dimension {
+func knownDims(dims ...int64) []dimension {
 	out := make([]dimension, len(dims))
 	for i, n := range dims {
 		out[i] = dimension{n: n}
@@ -159,38 +159,38 @@ func fixed(dims ...int64) []dimension {
 
 // constant registers a constant that was added during the sweep.
 func (t *types) constant(name string, c *pb.TensorProto) {
-	t.known[name] = typeOfTensor(c)
+	t.tensorTypes[name] = typeOfTensor(c)
 	t.consts[name] = c
 }
 
 // advance infers the outputs of nodes that were appended since the last call.
 func (t *types) advance() {
 	nodes := t.graph.Node
-	for ; t.seen < len(nodes); t.seen++ {
-		t.infer(nodes[t.seen])
+	for ; t.inferredNodes < len(nodes); t.inferredNodes++ {
+		t.infer(nodes[t.inferredNodes])
 	}
 }
 
 func (t *types) infer(n *pb.NodeProto) {
-	infer := inferenceOf(n)
+	infer := inferFuncFor(n)
 	if infer == nil {
 		// Declarations in the model take precedence, and the element type may still be
 		// inferred.
-		if out, ok := t.elementOf(n); ok && t.of(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
-			t.known[n.Output[0]] = merge(tensorType{elem: out}, t.of(n.Output[0]))
+		if out, ok := t.inferElem(n); ok && t.get(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
+			t.tensorTypes[n.Output[0]] = merge(tensorType{elem: out}, t.get(n.Output[0]))
 		}
 		return
 	}
 	switch n.GetOpType() {
 	case "Flatten", "Reshape", "Squeeze", "Unsqueeze":
-		t.reshaped[n.Output[0]] = n.Input[0]
+		t.reshapeInput[n.Output[0]] = n.Input[0]
 	}
 	for i, out := range infer(t, n) {
 		if i < len(n.Output) && n.Output[i] != "" {
-			t.known[n.Output[i]] = merge(out, t.known[n.Output[i]])
+			t.tensorTypes[n.Output[i]] = merge(out, t.tensorTypes[n.Output[i]])
 		}
 	}
-	t.weightsElement(n)
+	t.inferElemFromWeights(n)
 	t.evaluate(n)
 }
 
@@ -215,22 +215,22 @@ func merge(inferred, declared tensorType) tensorType {
 	return inferred
 }
 
-func (t *types) of(tensor string) tensorType { return t.known[tensor] }
+func (t *types) get(tensor string) tensorType { return t.tensorTypes[tensor] }
 
 // differentiable reports whether a tensor contains real numbers, or may contain them.
 func (t *types) differentiable(tensor string) bool {
-	elem := t.of(tensor).elem
+	elem := t.get(tensor).elem
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
-// intsOf returns the values of a constant integer tensor.
-func (t *types) intsOf(tensor string) ([]int64, bool) {
+// constInts returns the values of a constant integer tensor.
+func (t *types) constInts(tensor string) ([]int64, bool) {
 	c, ok := t.consts[tensor]
 	if !ok {
 		c, ok = t.index.Const(tensor)
 	}
 	if !ok {
-		return knownInts(t.numbers[tensor])
+		return knownInts(t.symbolic[tensor])
 	}
 	v, _, err := onnx.Int64s(c, t.dir)
 	return v, err == nil
@@ -246,7 +246,7 @@ func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 	if len(n.Input) <= input || n.Input[input] == "" {
 		return nil, nil
 	}
-	v, ok := t.intsOf(n.Input[input])
+	v, ok := t.constInts(n.Input[input])
 	if !ok {
 		return nil, errNotConstant
 	}
@@ -270,13 +270,13 @@ func (s span) clamp(size int64) (start, end int64) {
 	return at(s.start), at(s.end)
 }
 
-// cut returns the ranges of a Slice with constant bounds.
-func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
+// sliceSpans returns the ranges of a Slice with constant bounds.
+func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 	get := func(input int) ([]int64, bool) {
 		if len(n.Input) <= input || n.Input[input] == "" {
 			return nil, true
 		}
-		return t.intsOf(n.Input[input])
+		return t.constInts(n.Input[input])
 	}
 	starts, ok1 := get(1)
 	ends, ok2 := get(2)
@@ -309,9 +309,9 @@ func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
 	return out, true
 }
 
-// otherElement lists operators without an inference whose first output has another element type
+// changesElem lists operators without an inference whose first output has another element type
 // than their first input.
-var otherElement = map[string]bool{
+var changesElem = map[string]bool{
 	"ArgMax": true, "ArgMin": true, "BitCast": true, "ConstantOfShape": true, "ConvInteger": true,
 	"DequantizeLinear": true, "DynamicQuantizeLinear": true, "EyeLike": true, "If": true, "IsInf": true, "IsNaN": true,
 	"Loop": true, "MatMulInteger": true, "Multinomial": true, "NonZero": true, "OneHot": true, "Optional": true,
@@ -320,28 +320,28 @@ var otherElement = map[string]bool{
 	"TfIdfVectorizer": true,
 }
 
-// elementOf infers the element type of a node's first output from its first input.
-func (t *types) elementOf(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
-	if len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" || otherElement[n.GetOpType()] ||
+// inferElem infers the element type of a node's first output from its first input.
+func (t *types) inferElem(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
+	if len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" || changesElem[n.GetOpType()] ||
 		strings.HasPrefix(n.GetOpType(), "Sequence") {
 		return 0, false
 	}
-	elem := t.of(n.Input[0]).elem
+	elem := t.get(n.Input[0]).elem
 	if n.GetDomain() == runtimeDomain {
 		return elem, onnx.IsFloat(elem)
 	}
 	return elem, onnx.IsDefault(n.GetDomain()) && elem != pb.TensorProto_UNDEFINED
 }
 
-// weightsElement infers the element type of a linear layer's output from its weights if the
+// inferElemFromWeights infers the element type of a linear layer's output from its weights if the
 // type of its input is unknown.
-func (t *types) weightsElement(n *pb.NodeProto) {
+func (t *types) inferElemFromWeights(n *pb.NodeProto) {
 	switch n.GetOpType() {
 	case "Conv", "ConvTranspose", "Gemm", "MatMul":
-		out := t.of(n.Output[0])
+		out := t.get(n.Output[0])
 		if out.elem == pb.TensorProto_UNDEFINED && len(n.Input) > 1 {
-			out.elem = t.of(n.Input[1]).elem
-			t.known[n.Output[0]] = out
+			out.elem = t.get(n.Input[1]).elem
+			t.tensorTypes[n.Output[0]] = out
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inference maps operators to functions that infer the types of their outputs. For other
+// inferFuncs maps operators to functions that infer the types of their outputs. For other
 // operators, only the model's declarations are known.
-var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
+var inferFuncs = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Abs": sameAsInput, "Cast": inferCast, "CastLike": inferCastLike, "Ceil": sameAsInput, "Clip": sameAsInput,
 	"Elu": sameAsInput, "Erf": sameAsInput, "Exp": sameAsInput, "Floor": sameAsInput, "HardSigmoid": sameAsInput, "Identity": sameAsInput,
 	"LeakyRelu": sameAsInput, "Log": sameAsInput, "LogSoftmax": sameAsInput, "Neg": sameAsInput,
@@ -17,10 +17,10 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Sigmoid": sameAsInput, "Sign": sameAsInput, "Softmax": sameAsInput, "Softplus": sameAsInput,
 	"Sqrt": sameAsInput, "Tanh": sameAsInput,
 
-	"Add": broadcast, "Div": broadcast, "Max": broadcast, "Min": broadcast, "Mul": broadcast, "Pow": broadcast,
-	"Sub": broadcast, "Sum": broadcast,
-	"And": broadcastBool, "Equal": broadcastBool, "Greater": broadcastBool, "GreaterOrEqual": broadcastBool,
-	"Less": broadcastBool, "LessOrEqual": broadcastBool, "Not": broadcastBool, "Or": broadcastBool, "Xor": broadcastBool,
+	"Add": inferBroadcast, "Div": inferBroadcast, "Max": inferBroadcast, "Min": inferBroadcast, "Mul": inferBroadcast, "Pow": inferBroadcast,
+	"Sub": inferBroadcast, "Sum": inferBroadcast,
+	"And": inferBroadcastBool, "Equal": inferBroadcastBool, "Greater": inferBroadcastBool, "GreaterOrEqual": inferBroadcastBool,
+	"Less": inferBroadcastBool, "LessOrEqual": inferBroadcastBool, "Not": inferBroadcastBool, "Or": inferBroadcastBool, "Xor": inferBroadcastBool,
 	"Where": inferWhere,
 
 	"MatMul": inferMatMul, "Gemm": inferGemm,
@@ -30,7 +30,7 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 
 	"Celu": sameAsInput, "Cos": sameAsInput, "Gelu": sameAsInput, "HardSwish": sameAsInput, "Hardmax": sameAsInput,
 	"Mish": sameAsInput, "PRelu": sameAsInput, "Selu": sameAsInput, "Sin": sameAsInput, "Softsign": sameAsInput,
-	"Swish": sameAsInput, "Mean": broadcast, "Mod": broadcast,
+	"Swish": sameAsInput, "Mean": inferBroadcast, "Mod": inferBroadcast,
 
 	"BatchNormalization": sameAsInput, "GroupNormalization": sameAsInput, "InstanceNormalization": sameAsInput,
 	"LRN": sameAsInput, "LayerNormalization": sameAsInput, "LpNormalization": sameAsInput, "RMSNormalization": sameAsInput,
@@ -54,43 +54,43 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Transpose": inferTranspose, "Unsqueeze": inferUnsqueeze,
 }
 
-func one(t tensorType) []tensorType { return []tensorType{t} }
+func oneOutput(t tensorType) []tensorType { return []tensorType{t} }
 
-func sameAsInput(t *types, n *pb.NodeProto) []tensorType { return one(t.of(n.Input[0])) }
+func sameAsInput(t *types, n *pb.NodeProto) []tensorType { return oneOutput(t.get(n.Input[0])) }
 
 func inferCast(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	x.elem = pb.TensorProto_DataType(onnx.AttributeInt(n, "to", 0))
-	return one(x)
+	return oneOutput(x)
 }
 
 func inferCastLike(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
-	x.elem = t.of(n.Input[1]).elem
-	return one(x)
+	x := t.get(n.Input[0])
+	x.elem = t.get(n.Input[1]).elem
+	return oneOutput(x)
 }
 
-func broadcast(t *types, n *pb.NodeProto) []tensorType {
-	out := t.of(n.Input[0])
+func inferBroadcast(t *types, n *pb.NodeProto) []tensorType {
+	out := t.get(n.Input[0])
 	for _, in := range n.Input[1:] {
-		out = broadcastTwo(out, t.of(in))
+		out = broadcastTypes(out, t.get(in))
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
-func broadcastBool(t *types, n *pb.NodeProto) []tensorType {
-	out := broadcast(t, n)
+func inferBroadcastBool(t *types, n *pb.NodeProto) []tensorType {
+	out := inferBroadcast(t, n)
 	out[0].elem = pb.TensorProto_BOOL
 	return out
 }
 
 func inferWhere(t *types, n *pb.NodeProto) []tensorType {
-	out := broadcastTwo(t.of(n.Input[1]), t.of(n.Input[2]))
-	return one(broadcastTwo(out, t.of(n.Input[0])))
+	out := broadcastTypes(t.get(n.Input[1]), t.get(n.Input[2]))
+	return oneOutput(broadcastTypes(out, t.get(n.Input[0])))
 }
 
-// broadcastTwo returns the broadcast type, with the element type of a.
-func broadcastTwo(a, b tensorType) tensorType {
+// broadcastTypes returns the broadcast type, with the element type of a.
+func broadcastTypes(a, b tensorType) tensorType {
 	out := tensorType{elem: a.elem}
 	if out.elem == pb.TensorProto_UNDEFINED && b.elem != pb.TensorProto_BOOL {
 		out.elem = b.elem
@@ -122,10 +122,10 @@ func broadcastDims(a, b []dimension) []dimension {
 }
 
 func inferMatMul(t *types, n *pb.NodeProto) []tensorType {
-	a, b := t.of(n.Input[0]), t.of(n.Input[1])
+	a, b := t.get(n.Input[0]), t.get(n.Input[1])
 	out := tensorType{elem: a.elem}
 	if !a.ranked || !b.ranked || len(a.dims) == 0 || len(b.dims) == 0 {
-		return one(out)
+		return oneOutput(out)
 	}
 	out.ranked = true
 	ra, rb := len(a.dims), len(b.dims)
@@ -143,11 +143,11 @@ func inferMatMul(t *types, n *pb.NodeProto) []tensorType {
 	if rb > 1 {
 		out.dims = append(out.dims, b.dims[rb-1])
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferGemm(t *types, n *pb.NodeProto) []tensorType {
-	a, b := t.of(n.Input[0]), t.of(n.Input[1])
+	a, b := t.get(n.Input[0]), t.get(n.Input[1])
 	out := tensorType{elem: a.elem, ranked: true, dims: []dimension{{n: -1}, {n: -1}}}
 	if len(a.dims) == 2 {
 		out.dims[0] = a.dims[onnx.AttributeInt(n, "transA", 0)&1]
@@ -155,22 +155,22 @@ func inferGemm(t *types, n *pb.NodeProto) []tensorType {
 	if len(b.dims) == 2 {
 		out.dims[1] = b.dims[1-onnx.AttributeInt(n, "transB", 0)&1]
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferReduce(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem}
 	keep := onnx.AttributeInt(n, "keepdims", 1) != 0
 	axes, err := t.axes(n, 1)
 	if err != nil || !x.ranked {
 		if keep && x.ranked {
-			out.ranked, out.dims = true, unknown(len(x.dims))
+			out.ranked, out.dims = true, unknownDims(len(x.dims))
 		}
-		return one(out)
+		return oneOutput(out)
 	}
 	if axes == nil && onnx.AttributeInt(n, "noop_with_empty_axes", 0) != 0 {
-		return one(x)
+		return oneOutput(x)
 	}
 	reduced := make([]bool, len(x.dims))
 	for i := range reduced {
@@ -179,7 +179,7 @@ func inferReduce(t *types, n *pb.NodeProto) []tensorType {
 	for _, a := range axes {
 		a = wrap(a, int64(len(reduced)))
 		if a < 0 || a >= int64(len(reduced)) {
-			return one(out)
+			return oneOutput(out)
 		}
 		reduced[a] = true
 	}
@@ -192,7 +192,7 @@ func inferReduce(t *types, n *pb.NodeProto) []tensorType {
 			out.dims = append(out.dims, dimension{n: 1})
 		}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
-func unknown(rank int) []dimension { return slices.Repeat([]dimension{{n: -1}}, rank) }
+func unknownDims(rank int) []dimension { return slices.Repeat([]dimension{{n: -1}}, rank) }

@@ -12,44 +12,44 @@ func inferConstant(t *types, n *pb.NodeProto) []tensorType {
 	if !ok {
 		a := onnx.Attribute(n, "value")
 		if a.GetT() == nil {
-			return one(tensorType{})
+			return oneOutput(tensorType{})
 		}
 		c = a.GetT()
 	}
 	t.consts[n.Output[0]] = c
-	return one(typeOfTensor(c))
+	return oneOutput(typeOfTensor(c))
 }
 
 func inferShape(t *types, n *pb.NodeProto) []tensorType {
-	out := tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknown(1)}
+	out := tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknownDims(1)}
 	if len(n.Attribute) > 0 {
-		return one(out) // a part of the shape
+		return oneOutput(out) // a part of the shape
 	}
-	if x := t.of(n.Input[0]); x.ranked {
+	if x := t.get(n.Input[0]); x.ranked {
 		out.dims[0].n = int64(len(x.dims))
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferSize(*types, *pb.NodeProto) []tensorType {
-	return one(tensorType{elem: pb.TensorProto_INT64, ranked: true})
+	return oneOutput(tensorType{elem: pb.TensorProto_INT64, ranked: true})
 }
 
 func inferExpand(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem}
 	if dims, ok := t.shapeFrom(n.Input[1]); ok && x.ranked {
 		out.ranked, out.dims = true, broadcastDims(x.dims, dims)
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferFlatten(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
-	out := tensorType{elem: x.elem, ranked: true, dims: unknown(2)}
+	x := t.get(n.Input[0])
+	out := tensorType{elem: x.elem, ranked: true, dims: unknownDims(2)}
 	axis := wrap(onnx.AttributeInt(n, "axis", 1), int64(len(x.dims)))
 	if !x.ranked || axis < 0 || axis > int64(len(x.dims)) {
-		return one(out)
+		return oneOutput(out)
 	}
 	for i, part := range [][]dimension{x.dims[:axis], x.dims[axis:]} {
 		if n, ok := (tensorType{ranked: true, dims: part}).size(); ok {
@@ -58,15 +58,15 @@ func inferFlatten(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i] = part[0]
 		}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferSqueeze(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem}
 	axes, err := t.axes(n, 1)
 	if err != nil || !x.ranked {
-		return one(out)
+		return oneOutput(out)
 	}
 	drop := make(map[int64]bool)
 	for _, a := range axes {
@@ -75,7 +75,7 @@ func inferSqueeze(t *types, n *pb.NodeProto) []tensorType {
 	}
 	for i, d := range x.dims {
 		if axes == nil && !d.known() {
-			return one(tensorType{elem: x.elem})
+			return oneOutput(tensorType{elem: x.elem})
 		}
 		if drop[int64(i)] || axes == nil && d.n == 1 {
 			continue
@@ -83,15 +83,15 @@ func inferSqueeze(t *types, n *pb.NodeProto) []tensorType {
 		out.dims = append(out.dims, d)
 	}
 	out.ranked = true
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferUnsqueeze(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem}
 	axes, err := t.axes(n, 1)
 	if err != nil || !x.ranked {
-		return one(out)
+		return oneOutput(out)
 	}
 	rank := int64(len(x.dims) + len(axes))
 	axes = slices.Clone(axes)
@@ -102,16 +102,16 @@ func inferUnsqueeze(t *types, n *pb.NodeProto) []tensorType {
 	dims := slices.Clone(x.dims)
 	for _, a := range axes {
 		if a < 0 || a > int64(len(dims)) {
-			return one(out)
+			return oneOutput(out)
 		}
 		dims = slices.Insert(dims, int(a), dimension{n: 1})
 	}
 	out.ranked, out.dims = true, dims
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferTranspose(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: x.ranked}
 	perm := onnx.AttributeInts(n, "perm")
 	for i := range x.dims {
@@ -122,18 +122,18 @@ func inferTranspose(t *types, n *pb.NodeProto) []tensorType {
 		d, _ := x.dim(from)
 		out.dims = append(out.dims, d)
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferConcat(t *types, n *pb.NodeProto) []tensorType {
-	out := t.of(n.Input[0])
+	out := t.get(n.Input[0])
 	out.dims = slices.Clone(out.dims)
 	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(out.dims)))
 	total := int64(0)
 	for _, in := range n.Input {
-		x := t.of(in)
+		x := t.get(in)
 		if x.ranked && !out.ranked {
-			out.ranked, out.dims = true, unknown(len(x.dims))
+			out.ranked, out.dims = true, unknownDims(len(x.dims))
 		}
 		if d, ok := x.dim(axis); !ok || !d.known() || total < 0 {
 			total = -1
@@ -144,15 +144,15 @@ func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 	if axis >= 0 && axis < int64(len(out.dims)) {
 		out.dims[axis] = dimension{n: total}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferSplit(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
 	var sizes []int64
 	if len(n.Input) > 1 && n.Input[1] != "" {
-		sizes, _ = t.intsOf(n.Input[1])
+		sizes, _ = t.constInts(n.Input[1])
 	}
 	out := make([]tensorType, len(n.Output))
 	for i := range out {
@@ -169,34 +169,34 @@ func inferSplit(t *types, n *pb.NodeProto) []tensorType {
 }
 
 func inferSlice(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	if !x.ranked {
-		return one(x)
+		return oneOutput(x)
 	}
-	cut, ok := t.cut(n, len(x.dims))
+	spans, ok := t.sliceSpans(n, len(x.dims))
 	if !ok {
-		return one(tensorType{elem: x.elem, ranked: true, dims: unknown(len(x.dims))})
+		return oneOutput(tensorType{elem: x.elem, ranked: true, dims: unknownDims(len(x.dims))})
 	}
 	out := tensorType{elem: x.elem, ranked: true, dims: slices.Clone(x.dims)}
-	for _, s := range cut {
+	for _, s := range spans {
 		d := dimension{n: -1}
 		if size := x.dims[s.axis]; size.known() {
-			_, d.n = s.taken(size.n)
+			_, d.n = s.resolve(size.n)
 		}
 		out.dims[s.axis] = d
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferPad(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	if !x.ranked {
-		return one(x)
+		return oneOutput(x)
 	}
-	out := tensorType{elem: x.elem, ranked: true, dims: unknown(len(x.dims))}
-	pads, ok := t.intsOf(n.Input[1])
+	out := tensorType{elem: x.elem, ranked: true, dims: unknownDims(len(x.dims))}
+	pads, ok := t.constInts(n.Input[1])
 	if !ok || len(pads) != 2*len(x.dims) || len(n.Input) > 3 && n.Input[3] != "" {
-		return one(out)
+		return oneOutput(out)
 	}
 	for i, d := range x.dims {
 		if pad := pads[i] + pads[len(x.dims)+i]; d.known() {
@@ -205,11 +205,11 @@ func inferPad(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i] = d
 		}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferGatherElements(t *types, n *pb.NodeProto) []tensorType {
-	out := t.of(n.Input[1])
-	out.elem = t.of(n.Input[0]).elem
-	return one(out)
+	out := t.get(n.Input[1])
+	out.elem = t.get(n.Input[0]).elem
+	return oneOutput(out)
 }

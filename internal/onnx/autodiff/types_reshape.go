@@ -9,29 +9,29 @@ import (
 
 // shapeFrom returns the known part of a shape that an integer tensor contains.
 func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
-	if v, ok := t.intsOf(tensor); ok {
-		return fixed(v...), true
+	if v, ok := t.constInts(tensor); ok {
+		return knownDims(v...), true
 	}
-	if v, ok := t.numbersOf(tensor); ok {
+	if v, ok := t.symbolicInts(tensor); ok {
 		dims := make([]dimension, len(v))
 		for i, e := range v {
 			dims[i] = e.dimension()
 		}
 		return dims, true
 	}
-	if d, ok := t.of(tensor).dim(0); ok && d.known() {
-		return unknown(int(d.n)), true
+	if d, ok := t.get(tensor).dim(0); ok && d.known() {
+		return unknownDims(int(d.n)), true
 	}
 	return nil, false
 }
 
 func inferReshape(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem}
-	v, ok := t.numbersOf(n.Input[1])
+	v, ok := t.symbolicInts(n.Input[1])
 	if !ok {
 		out.dims, out.ranked = t.shapeFrom(n.Input[1])
-		return one(out)
+		return oneOutput(out)
 	}
 	out.ranked, out.dims = true, make([]dimension, len(v))
 	infer := -1
@@ -41,20 +41,20 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i], _ = x.dim(int64(i))
 		case e.known && e.n < 0:
 			infer = i
-		case !e.known && !e.size: // may be −1
+		case !e.known && !e.isAxisSize: // may be −1
 			out.dims[i].n = -1
 		default:
 			out.dims[i] = e.dimension()
 		}
 	}
 	if infer >= 0 {
-		out.dims[infer] = quotient(x, slices.Delete(slices.Clone(out.dims), infer, infer+1))
+		out.dims[infer] = remainingDim(x, slices.Delete(slices.Clone(out.dims), infer, infer+1))
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
-// quotient returns the remaining size of x after the other axes.
-func quotient(x tensorType, others []dimension) dimension {
+// remainingDim returns the remaining size of x after the other axes.
+func remainingDim(x tensorType, others []dimension) dimension {
 	if !x.ranked {
 		return dimension{n: -1}
 	}
@@ -67,7 +67,7 @@ func quotient(x tensorType, others []dimension) dimension {
 		case d.symbol == "":
 			return dimension{n: -1}
 		default:
-			symbol, times := factor(d.symbol)
+			symbol, times := splitFactor(d.symbol)
 			symbols, size = append(symbols, symbol), size*times
 		}
 	}
@@ -76,7 +76,7 @@ func quotient(x tensorType, others []dimension) dimension {
 			rest *= d.n
 			continue
 		}
-		symbol, times := factor(d.symbol)
+		symbol, times := splitFactor(d.symbol)
 		rest *= times
 		i := slices.Index(symbols, symbol)
 		if i < 0 {
@@ -88,8 +88,8 @@ func quotient(x tensorType, others []dimension) dimension {
 	case len(symbols) == 0 && rest > 0:
 		return dimension{n: size / rest}
 	case len(symbols) == 1 && rest > 0 && size%rest == 0:
-		times := number{n: size / rest, known: true}
-		return combine("Mul", dimension{n: -1, symbol: symbols[0]}.number(), times).dimension()
+		times := symbolicInt{n: size / rest, known: true}
+		return combine("Mul", dimension{n: -1, symbol: symbols[0]}.symbolicInt(), times).dimension()
 	}
 	return dimension{n: -1}
 }

@@ -9,47 +9,47 @@ import (
 )
 
 func inferConv(t *types, n *pb.NodeProto) []tensorType {
-	x, w := t.of(n.Input[0]), t.of(n.Input[1])
-	s, ok := t.geometryOf(n, x, w.window())
+	x, w := t.get(n.Input[0]), t.get(n.Input[1])
+	s, ok := t.windowGeometry(n, x, w.kernelSize())
 	if !ok {
-		return one(tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))})
+		return oneOutput(tensorType{elem: x.elem, ranked: x.ranked, dims: unknownDims(len(x.dims))})
 	}
 	rows, _ := x.dim(0)
 	channels, _ := w.dim(0)
-	return one(tensorType{elem: x.elem, ranked: true, dims: append([]dimension{rows, channels}, s.output(x)...)})
+	return oneOutput(tensorType{elem: x.elem, ranked: true, dims: append([]dimension{rows, channels}, s.outputSizes(x)...)})
 }
 
 func inferConvTranspose(t *types, n *pb.NodeProto) []tensorType {
-	x, w := t.of(n.Input[0]), t.of(n.Input[1])
-	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
+	x, w := t.get(n.Input[0]), t.get(n.Input[1])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknownDims(len(x.dims))}
 	if len(x.dims) < 3 {
-		return one(out)
+		return oneOutput(out)
 	}
 	out.dims[0] = x.dims[0]
 	if d, _ := w.dim(1); d.known() {
 		out.dims[1].n = d.n * onnx.AttributeInt(n, "group", 1)
 	}
-	s, ok := t.geometryOf(n, tensorType{}, w.window())
+	s, ok := t.windowGeometry(n, tensorType{}, w.kernelSize())
 	if !ok || len(s.kernel) != len(x.dims)-2 {
-		return one(out)
+		return oneOutput(out)
 	}
 	for i, stride := range s.stride {
 		switch d := x.dims[i+2]; {
-		case s.shape != nil:
-			out.dims[i+2].n = s.shape[i]
-		case s.isSame() || !s.sized:
-		case stride == 1 && s.added[i] == 0 && s.begin[i]+s.end[i] == s.extent(i)-1:
+		case s.outputShape != nil:
+			out.dims[i+2].n = s.outputShape[i]
+		case s.isSamePadding() || !s.kernelKnown:
+		case stride == 1 && s.outputPadding[i] == 0 && s.begin[i]+s.end[i] == s.extent(i)-1:
 			out.dims[i+2] = d
 		case d.known():
-			out.dims[i+2].n = (d.n-1)*stride + s.added[i] + s.extent(i) - s.begin[i] - s.end[i]
+			out.dims[i+2].n = (d.n-1)*stride + s.outputPadding[i] + s.extent(i) - s.begin[i] - s.end[i]
 		}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
-// window returns the size of a kernel (outputs, inputs, …) along its spatial axes, with −1 for
+// kernelSize returns the size of a kernel (outputs, inputs, …) along its spatial axes, with −1 for
 // unknown sizes.
-func (t tensorType) window() []int64 {
+func (t tensorType) kernelSize() []int64 {
 	if len(t.dims) < 3 {
 		return nil
 	}
@@ -62,31 +62,31 @@ func (t tensorType) window() []int64 {
 
 // inferPool infers the outputs of all poolings. Only MaxPool has a second output.
 func inferPool(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
-	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
-	if s, ok := t.geometryOf(n, x, nil); ok && len(x.dims) == len(s.kernel)+2 {
-		out.dims = append(slices.Clone(x.dims[:2]), s.output(x)...)
+	x := t.get(n.Input[0])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknownDims(len(x.dims))}
+	if s, ok := t.windowGeometry(n, x, nil); ok && len(x.dims) == len(s.kernel)+2 {
+		out.dims = append(slices.Clone(x.dims[:2]), s.outputSizes(x)...)
 	}
-	places := out
-	places.elem = pb.TensorProto_INT64
-	return []tensorType{out, places}
+	indices := out
+	indices.elem = pb.TensorProto_INT64
+	return []tensorType{out, indices}
 }
 
 func inferGlobalPool(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
+	x := t.get(n.Input[0])
 	x.dims = slices.Clone(x.dims)
 	for i := 2; i < len(x.dims); i++ {
 		x.dims[i] = dimension{n: 1}
 	}
-	return one(x)
+	return oneOutput(x)
 }
 
 func inferResize(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
-	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}
+	x := t.get(n.Input[0])
+	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknownDims(len(x.dims))}
 	axes := onnx.AttributeInts(n, "axes")
 	if axes != nil || onnx.AttributeString(n, "keep_aspect_ratio_policy", "stretch") != "stretch" {
-		return one(out)
+		return oneOutput(out)
 	}
 	var scales []float32
 	switch {
@@ -94,12 +94,12 @@ func inferResize(t *types, n *pb.NodeProto) []tensorType {
 		if dims, ok := t.shapeFrom(n.Input[3]); ok && len(dims) == len(x.dims) {
 			out.dims = dims
 		}
-		return one(out)
+		return oneOutput(out)
 	case len(n.Input) > 2:
-		scales, _ = t.floatsOf(n.Input[2])
+		scales, _ = t.constFloats(n.Input[2])
 	}
 	if len(scales) != len(x.dims) {
-		return one(out)
+		return oneOutput(out)
 	}
 	for i, d := range x.dims {
 		if scales[i] == 1 {
@@ -108,38 +108,38 @@ func inferResize(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i].n = int64(math.Floor(float64(float32(d.n) * scales[i])))
 		}
 	}
-	return one(out)
+	return oneOutput(out)
 }
 
 func inferDepthToSpace(t *types, n *pb.NodeProto) []tensorType {
 	b := onnx.AttributeInt(n, "blocksize", 1)
-	return t.blocks(n, func(channels, size int64) (int64, int64) { return channels / (b * b), size * b })
+	return t.inferBlocks(n, func(channels, size int64) (int64, int64) { return channels / (b * b), size * b })
 }
 
 func inferSpaceToDepth(t *types, n *pb.NodeProto) []tensorType {
 	b := onnx.AttributeInt(n, "blocksize", 1)
-	return t.blocks(n, func(channels, size int64) (int64, int64) { return channels * b * b, size / b })
+	return t.inferBlocks(n, func(channels, size int64) (int64, int64) { return channels * b * b, size / b })
 }
 
-func (t *types) blocks(n *pb.NodeProto, move func(channels, size int64) (int64, int64)) []tensorType {
-	x := t.of(n.Input[0])
+func (t *types) inferBlocks(n *pb.NodeProto, resize func(channels, size int64) (int64, int64)) []tensorType {
+	x := t.get(n.Input[0])
 	x.dims = slices.Clone(x.dims)
 	if onnx.AttributeInt(n, "blocksize", 1) < 1 || len(x.dims) != 4 {
-		return one(tensorType{elem: x.elem})
+		return oneOutput(tensorType{elem: x.elem})
 	}
 	for i, d := range x.dims[1:] {
 		x.dims[i+1] = dimension{n: -1}
-		if channels, size := move(d.n, d.n); d.known() && i == 0 {
+		if channels, size := resize(d.n, d.n); d.known() && i == 0 {
 			x.dims[1].n = channels
 		} else if d.known() {
 			x.dims[i+1].n = size
 		}
 	}
-	return one(x)
+	return oneOutput(x)
 }
 
-// floatsOf returns the values of a constant tensor of real numbers.
-func (t *types) floatsOf(tensor string) ([]float32, bool) {
+// constFloats returns the values of a constant tensor of real numbers.
+func (t *types) constFloats(tensor string) ([]float32, bool) {
 	c, ok := t.consts[tensor]
 	if !ok {
 		c, ok = t.index.Const(tensor)

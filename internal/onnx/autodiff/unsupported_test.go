@@ -60,17 +60,17 @@ func TestUnsupported(t *testing.T) {
 			return b.Node("ScatterND", []string{x, b.Const(ints(0), 1, 1), b.Const([]float32{1, 2, 3}, 1, 3)}, onnx.Attr("reduction", "mul"))
 		}, "mul"},
 		{"ReduceL2 of nothing", 18, node("ReduceL2", 0, onnx.Attr("noop_with_empty_axes", 1)), "no axes"},
-		{"ReduceMax along axes of the run", 18, reducedAtRun("ReduceMax"), "its axes are not constant"},
-		{"ReduceMin along axes of the run", 18, reducedAtRun("ReduceMin"), "its axes are not constant"},
+		{"ReduceMax along axes of the run", 18, reduceRuntimeAxes("ReduceMax"), "its axes are not constant"},
+		{"ReduceMin along axes of the run", 18, reduceRuntimeAxes("ReduceMin"), "its axes are not constant"},
 		{"Einsum diagonal", 17, node("Einsum", 0, onnx.Attr("equation", "ii->i")), "diagonal"},
 		{"QuantizeLinear by a scale of the data", 17, func(b *onnx.Builder, x string) string {
 			scale := b.Node("ReduceMax", []string{x}, onnx.Attr("keepdims", 0))
 			return b.Node("DequantizeLinear", []string{b.Node("QuantizeLinear", []string{x, scale}), scale})
 		}, "scale"},
 		{"QLinearMatMul", 17, func(b *onnx.Builder, x string) string {
-			scale, zero := b.Const(float32(0.1)), zeroOf(b, 0, uint8s)
+			scale, zero := b.Const(float32(0.1)), zeroPoint(b, 0, uint8Type)
 			q := b.Node("QuantizeLinear", []string{x, scale, zero})
-			y := b.Node("QLinearMatMul", []string{q, scale, zero, bytesOf(b, ints(1, 2, 3), uint8s, 3, 1), scale, zero, scale, zero})
+			y := b.Node("QLinearMatMul", []string{q, scale, zero, castConst(b, ints(1, 2, 3), uint8Type, 3, 1), scale, zero, scale, zero})
 			return b.Node("DequantizeLinear", []string{y, scale, zero})
 		}, "QLinearMatMul (node \"node/QLinearMatMul\"): it computes with integers throughout"},
 		{"Dropout in training", 17, func(b *onnx.Builder, x string) string {
@@ -85,11 +85,11 @@ func TestUnsupported(t *testing.T) {
 		}, "whole groups"},
 		{"MaxPool by columns", 17, func(b *onnx.Builder, x string) string {
 			y := b.Node("Reshape", []string{x, b.Const(ints(1, 1, 3, 3))})
-			return b.NodeN(2, "MaxPool", []string{y}, window("kernel_shape", ints(2, 2), "storage_order", 1)...)[0]
+			return b.NodeN(2, "MaxPool", []string{y}, attrList("kernel_shape", ints(2, 2), "storage_order", 1)...)[0]
 		}, "by columns"},
 		{"MaxPool with a window in its padding", 17, func(b *onnx.Builder, x string) string {
 			y := b.Node("Reshape", []string{x, b.Const(ints(1, 1, 9))})
-			return b.Node("MaxPool", []string{y}, window("kernel_shape", ints(2), "strides", ints(3), "pads", ints(0, 1), "ceil_mode", 1)...)
+			return b.Node("MaxPool", []string{y}, attrList("kernel_shape", ints(2), "strides", ints(3), "pads", ints(0, 1), "ceil_mode", 1)...)
 		}, "start in the padding"},
 		{"rare operator", 17, node("ReduceProd", 0), "ReduceProd"},
 		{"unknown contrib", 17, func(b *onnx.Builder, x string) string {
@@ -108,8 +108,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// reducedAtRun reduces along axes that are an input.
-func reducedAtRun(op string) func(*onnx.Builder, string) string {
+// reduceRuntimeAxes reduces along axes that are an input.
+func reduceRuntimeAxes(op string) func(*onnx.Builder, string) string {
 	return func(b *onnx.Builder, x string) string {
 		return b.Node(op, []string{x, b.Input("axes", pb.TensorProto_INT64, 1)})
 	}
@@ -125,7 +125,7 @@ func TestReduceMaxTies(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, _ := ort.NewTensor(ints(5), []float32{1, 3, 2, 3, 3})
-	got := runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
+	got := runModel(t, rt, modelWithOutputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
 	for i, want := range []float32{0, 1.0 / 3, 0, 1.0 / 3, 1.0 / 3} {
 		if got[i] != want {
 			t.Errorf("gradient %v, want thirds at the ties", got)

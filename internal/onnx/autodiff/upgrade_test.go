@@ -30,7 +30,7 @@ func declareOutputs(b *onnx.Builder, tensors []string) {
 	}
 }
 
-func outputs(t *testing.T, b *onnx.Builder, tensors []string) *pb.ModelProto {
+func modelWithOutputs(t *testing.T, b *onnx.Builder, tensors []string) *pb.ModelProto {
 	t.Helper()
 	declareOutputs(b, tensors)
 	m, err := b.Model()
@@ -62,9 +62,9 @@ func TestUpgrade(t *testing.T) {
 			continue
 		}
 		b, _, y, in := r.build(r.From, false)
-		want := runModel(t, rt, outputs(t, b, []string{y}), in)[0].Float32s()
+		want := runModel(t, rt, modelWithOutputs(t, b, []string{y}), in)[0].Float32s()
 		b, _, y, in = r.build(r.From, false)
-		got := runModel(t, rt, outputs(t, upgraded(t, b), []string{y}), in)[0].Float32s()
+		got := runModel(t, rt, modelWithOutputs(t, upgraded(t, b), []string{y}), in)[0].Float32s()
 		if !slices.Equal(got, want) {
 			t.Errorf("%s of operator set %d gives %v, upgraded %v", r.Name, r.From, want, got)
 		}
@@ -127,7 +127,7 @@ func TestUpgradeRemoved(t *testing.T) {
 				return b, b.Node(c.op, names, c.attrs...)
 			}
 			b, y := build()
-			want := runModel(t, rt, outputs(t, b, []string{y}), []*ort.Tensor{x})[0]
+			want := runModel(t, rt, modelWithOutputs(t, b, []string{y}), []*ort.Tensor{x})[0]
 			b, y = build()
 			b = upgraded(t, b)
 			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{"x"})
@@ -135,7 +135,7 @@ func TestUpgradeRemoved(t *testing.T) {
 				t.Errorf("%s of operator set %d: %v", c.op, opset, err)
 				continue
 			}
-			got := runModel(t, rt, outputs(t, b, append([]string{y}, g...)), []*ort.Tensor{x})[0]
+			got := runModel(t, rt, modelWithOutputs(t, b, append([]string{y}, g...)), []*ort.Tensor{x})[0]
 			var wide []float64
 			for _, v := range want.Float32s() {
 				wide = append(wide, float64(v))

@@ -16,7 +16,7 @@ var shapeCases = []struct {
 	want  string
 }{
 	{"rows by name", func(b *onnx.Builder, x string) string {
-		n := b.Node("Unsqueeze", []string{sizeOf(b, x, 0), b.Const(ints(0))})
+		n := b.Node("Unsqueeze", []string{axisSize(b, x, 0), b.Const(ints(0))})
 		return b.Node("Reshape", []string{x, b.Node("Concat", []string{n, b.Const(ints(-1))}, onnx.Attr("axis", 0))})
 	}, "n 12"},
 	{"rows found by themselves", func(b *onnx.Builder, x string) string {
@@ -25,7 +25,7 @@ var shapeCases = []struct {
 	{"heads and back", func(b *onnx.Builder, x string) string {
 		many := b.Node("Mul", []string{b.Node("Slice", []string{b.Node("Shape", []string{x}), b.Const(ints(0)), b.Const(ints(1))}), b.Const(ints(3))})
 		y := b.Node("Reshape", []string{x, b.Node("Concat", []string{many, b.Const(ints(4))}, onnx.Attr("axis", 0))})
-		few := b.Node("Div", []string{sizeOf(b, y, 0), b.Const(int64(3))})
+		few := b.Node("Div", []string{axisSize(b, y, 0), b.Const(int64(3))})
 		few = b.Node("Reshape", []string{few, b.Const(ints(1))})
 		return b.Node("Reshape", []string{y, b.Node("Concat", []string{few, b.Const(ints(-1, 2))}, onnx.Attr("axis", 0))})
 	}, "n 6 2"},
@@ -33,7 +33,7 @@ var shapeCases = []struct {
 		return b.Node("Reshape", []string{x, b.Const(ints(-1, 4))})
 	}, "Mul(n, 3) 4"},
 	{"expand where not −1", func(b *onnx.Builder, x string) string {
-		n := b.Node("Unsqueeze", []string{sizeOf(b, x, 0), b.Const(ints(0))})
+		n := b.Node("Unsqueeze", []string{axisSize(b, x, 0), b.Const(ints(0))})
 		shape := b.Node("Concat", []string{n, b.Const(ints(-1, -1))}, onnx.Attr("axis", 0))
 		ones := b.Node("ConstantOfShape", []string{b.Const(ints(3))}, onnx.Attr("value", onnx.Tensor([]int64{1})))
 		open := b.Node("Equal", []string{shape, b.Node("Mul", []string{ones, b.Const(int64(-1))})})
@@ -52,12 +52,12 @@ var shapeCases = []struct {
 		return b.Node("Gather", []string{x, b.Const(int64(0))}, onnx.Attr("axis", 1))
 	}, "n 4"},
 	{"half", func(b *onnx.Builder, x string) string {
-		half := b.Node("Unsqueeze", []string{b.Node("Div", []string{sizeOf(b, x, 2), b.Const(int64(2))}), b.Const(ints(0))})
+		half := b.Node("Unsqueeze", []string{b.Node("Div", []string{axisSize(b, x, 2), b.Const(int64(2))}), b.Const(ints(0))})
 		return b.Node("Slice", []string{x, half, b.Const(ints(1 << 40)), b.Const(ints(2))})
 	}, "n 3 2"},
 }
 
-func sizeOf(b *onnx.Builder, x string, axis int64) string {
+func axisSize(b *onnx.Builder, x string, axis int64) string {
 	return b.Node("Gather", []string{b.Node("Shape", []string{x}), b.Const(axis)})
 }
 
@@ -69,7 +69,7 @@ func TestShapes(t *testing.T) {
 		x := b.Input("x", pb.TensorProto_FLOAT, "n", 3, 4)
 		y := c.build(b, x)
 		var got []string
-		for _, d := range newTypes(b.Graph(), b.Index(), "").of(y).dims {
+		for _, d := range newTypes(b.Graph(), b.Index(), "").get(y).dims {
 			if d.known() {
 				got = append(got, fmt.Sprint(d.n))
 			} else {

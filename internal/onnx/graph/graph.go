@@ -112,7 +112,7 @@ func Unguarded(fitted any, b Batch) (Tensor, error) {
 	if d, ok := fitted.(Detector); ok {
 		return d.ScoreGraph(b)
 	}
-	return Tensor{}, noGraph
+	return Tensor{}, errNoGraph
 }
 
 // Quantiles writes the quantiles of a fitted interval model. Rows with NaN or infinities have
@@ -120,7 +120,7 @@ func Unguarded(fitted any, b Batch) (Tensor, error) {
 func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	q, ok := fitted.(QuantileRegressor)
 	if !ok {
-		return Tensor{}, noGraph
+		return Tensor{}, errNoGraph
 	}
 	all, err := q.QuantilesGraph(x, levels)
 	if err != nil {
@@ -129,15 +129,15 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	return all.Add(x.Mul(0.).Sum().Reshape(0, 1, 1)), nil
 }
 
-var noGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
+var errNoGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
 
 // MostBank limits the training rows in a graph, in bytes, to a size that model files and
 // browsers handle well.
 const MostBank = 256 << 20
 
 // CheckBank returns an error if n rows of h numbers, each bytes per number, exceed MostBank.
-func CheckBank(n, h, each int) error {
-	size := each * n * h
+func CheckBank(n, h, bytesPerNumber int) error {
+	size := bytesPerNumber * n * h
 	if size <= MostBank {
 		return nil
 	}

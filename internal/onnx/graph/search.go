@@ -17,24 +17,24 @@ func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	block := int(math.Ceil(math.Sqrt(float64(longest + 1))))
 	blocks := (longest + block) / block
 	width = blocks * block
-	var all, last []float64
+	var all, blockEnds []float64
 	first := make([]int32, len(lists))
 	for i, l := range lists {
-		falling := slices.Sorted(slices.Values(l))
-		slices.Reverse(falling)
-		for len(falling) < width {
-			falling = append(falling, math.Inf(-1)) // padding, which is above no number
+		descending := slices.Sorted(slices.Values(l))
+		slices.Reverse(descending)
+		for len(descending) < width {
+			descending = append(descending, math.Inf(-1)) // padding, which is above no number
 		}
 		for k := block - 1; k < width; k += block {
-			last = append(last, falling[k])
+			blockEnds = append(blockEnds, descending[k])
 		}
-		all, first[i] = append(all, falling...), int32(i*blocks)
+		all, first[i] = append(all, descending...), int32(i*blocks)
 	}
 	count := func(numbers Tensor) Tensor { return x.Less(numbers).Count(len(lists)) }
-	begin := count(x.Numbers(last, len(lists), blocks))
+	blockIndex := count(x.Numbers(blockEnds, len(lists), blocks))
 	if len(lists) > 1 {
-		begin = begin.Add(x.Constant(first))
+		blockIndex = blockIndex.Add(x.Constant(first))
 	}
-	within := count(begin.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
-	return begin.Mul(float64(block)).Add(within), width
+	within := count(blockIndex.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
+	return blockIndex.Mul(float64(block)).Add(within), width
 }

@@ -17,7 +17,7 @@ import (
 func TestCountAbove(t *testing.T) {
 	r := orttest.Open(t)
 	for _, n := range []int{1, 5, 4095, 4096, 10_000} {
-		for _, lists := range [][][]float64{{rising(n)}, {rising(n), {3, 3, 7}}} {
+		for _, lists := range [][][]float64{{ascending(n)}, {ascending(n), {3, 3, 7}}} {
 			columns := len(lists)
 			b := onnx.NewBuilder("test", 17)
 			x := graph.Wrap(b, b.Input("x", pb.TensorProto_FLOAT, "n", columns), pb.TensorProto_FLOAT, columns).Double()
@@ -65,8 +65,8 @@ func TestCountAbove(t *testing.T) {
 	}
 }
 
-// rising returns the numbers 0 to n−1.
-func rising(n int) []float64 {
+// ascending returns the numbers 0 to n−1.
+func ascending(n int) []float64 {
 	all := make([]float64, n)
 	for i := range all {
 		all[i] = float64(i)

@@ -80,9 +80,9 @@ func (x Tensor) Constant(v any, shape ...int) Tensor {
 		}
 		return x.constant(v.Double, v.Rows, v.Cols)
 	case blas32.General:
-		return x.constant(packed(v.Data, v.Rows, v.Cols, v.Stride), v.Rows, v.Cols)
+		return x.constant(contiguous(v.Data, v.Rows, v.Cols, v.Stride), v.Rows, v.Cols)
 	case blas64.General:
-		return x.constant(packed(v.Data, v.Rows, v.Cols, v.Stride), v.Rows, v.Cols)
+		return x.constant(contiguous(v.Data, v.Rows, v.Cols, v.Stride), v.Rows, v.Cols)
 	case []float64:
 		return x.constant(v, len(v))
 	case []float32:
@@ -100,10 +100,10 @@ func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
 	if x.elem == pb.TensorProto_DOUBLE {
 		return x.constant(v, shape...)
 	}
-	return x.constant(single(v), shape...)
+	return x.constant(toFloat32s(v), shape...)
 }
 
-func single(v []float64) []float32 {
+func toFloat32s(v []float64) []float32 {
 	s := make([]float32, len(v))
 	for i, f := range v {
 		s[i] = float32(f)
@@ -111,7 +111,7 @@ func single(v []float64) []float32 {
 	return s
 }
 
-func packed[T any](data []T, n, cols, stride int) []T {
+func contiguous[T any](data []T, n, cols, stride int) []T {
 	if stride == cols {
 		return data[:n*cols]
 	}
@@ -154,7 +154,7 @@ func Compact(m blas64.General) any {
 	if m.Rows*m.Cols <= 1<<16 {
 		return m
 	}
-	data := packed(m.Data, m.Rows, m.Cols, m.Stride)
+	data := contiguous(m.Data, m.Rows, m.Cols, m.Stride)
 	single := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(data))}
 	for i, v := range data {
 		single.Data[i] = float32(v)
@@ -200,7 +200,7 @@ func (x Tensor) operands(v any) (a, b Tensor) {
 	panic(fmt.Sprintf("graph: an operand of type %T", v))
 }
 
-func (x Tensor) with(op string, v any) Tensor {
+func (x Tensor) binaryOp(op string, v any) Tensor {
 	a, b := x.operands(v)
 	if a.cols != b.cols && a.cols != 1 && b.cols != 1 {
 		panic(fmt.Sprintf("graph: %s of %d and %d columns", op, a.cols, b.cols))
@@ -211,29 +211,29 @@ func (x Tensor) with(op string, v any) Tensor {
 }
 
 // Add returns x + v.
-func (x Tensor) Add(v any) Tensor { return x.with("Add", v) }
+func (x Tensor) Add(v any) Tensor { return x.binaryOp("Add", v) }
 
 // Sub returns x − v.
-func (x Tensor) Sub(v any) Tensor { return x.with("Sub", v) }
+func (x Tensor) Sub(v any) Tensor { return x.binaryOp("Sub", v) }
 
 // Mul returns x · v, element by element.
-func (x Tensor) Mul(v any) Tensor { return x.with("Mul", v) }
+func (x Tensor) Mul(v any) Tensor { return x.binaryOp("Mul", v) }
 
 // Div returns x / v.
-func (x Tensor) Div(v any) Tensor { return x.with("Div", v) }
+func (x Tensor) Div(v any) Tensor { return x.binaryOp("Div", v) }
 
 // Pow returns x to the power of v.
-func (x Tensor) Pow(v any) Tensor { return x.with("Pow", v) }
+func (x Tensor) Pow(v any) Tensor { return x.binaryOp("Pow", v) }
 
 // Max returns the larger of x and v.
-func (x Tensor) Max(v any) Tensor { return x.with("Max", v) }
+func (x Tensor) Max(v any) Tensor { return x.binaryOp("Max", v) }
 
 // Min returns the smaller of x and v.
-func (x Tensor) Min(v any) Tensor { return x.with("Min", v) }
+func (x Tensor) Min(v any) Tensor { return x.binaryOp("Min", v) }
 
 // Less reports x < v, element by element, as a condition for Choose. It is false for NaN.
 func (x Tensor) Less(v any) Tensor {
-	c := x.with("Less", v)
+	c := x.binaryOp("Less", v)
 	c.elem = pb.TensorProto_BOOL
 	return c
 }
@@ -242,7 +242,7 @@ func (x Tensor) Less(v any) Tensor {
 func (c Tensor) Not() Tensor { return c.node("Not", c.name) }
 
 // Or reports where one of two conditions holds.
-func (c Tensor) Or(v Tensor) Tensor { return c.with("Or", v) }
+func (c Tensor) Or(v Tensor) Tensor { return c.binaryOp("Or", v) }
 
 // Choose returns a where the condition c holds, and b elsewhere.
 func (c Tensor) Choose(a Tensor, b any) Tensor {
@@ -317,20 +317,20 @@ func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 // Log1p returns log(1 + x), and is precise for small x.
 func (x Tensor) Log1p() Tensor {
 	whole := x.Add(1.)
-	off := whole.Sub(1.) // the part of x that rounding kept in whole
-	return off.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(off)), x)
+	rounded := whole.Sub(1.) // the part of x that rounding kept in whole
+	return rounded.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(rounded)), x)
 }
 
 // reduce reduces the last axis to size 1.
-func (x Tensor) reduce(op string) Tensor { return x.over(op, -1, 1, 1) }
+func (x Tensor) reduce(op string) Tensor { return x.reduceAxis(op, -1, 1, 1) }
 
 // Reduce removes an axis with a reduction such as ReduceMin. cols is the size of the last axis
 // afterwards.
-func (x Tensor) Reduce(op string, axis, cols int) Tensor { return x.over(op, axis, 0, cols) }
+func (x Tensor) Reduce(op string, axis, cols int) Tensor { return x.reduceAxis(op, axis, 0, cols) }
 
-// over keeps the axis, with size 1, if keep is 1. The axes are an input since operator set 18,
+// reduceAxis keeps the axis, with size 1, if keep is 1. The axes are an input since operator set 18,
 // for sums since 13.
-func (x Tensor) over(op string, axis, keep, cols int) Tensor {
+func (x Tensor) reduceAxis(op string, axis, keep, cols int) Tensor {
 	axes, inputs, attrs := []int64{int64(axis)}, []string{x.name}, []*pb.AttributeProto{onnx.Attr("keepdims", keep)}
 	if opset := x.b.Opset(); opset >= 18 || opset >= 13 && op == "ReduceSum" {
 		inputs = append(inputs, x.b.Const(axes))
@@ -366,12 +366,12 @@ func (x Tensor) Softmax() Tensor {
 
 // ArgMax returns the index of the largest number along the last axis, for Rows and Lookup. The
 // first of equal numbers counts.
-func (x Tensor) ArgMax() Tensor { return x.arg("ArgMax") }
+func (x Tensor) ArgMax() Tensor { return x.argIndex("ArgMax") }
 
 // ArgMin returns the index of the smallest number.
-func (x Tensor) ArgMin() Tensor { return x.arg("ArgMin") }
+func (x Tensor) ArgMin() Tensor { return x.argIndex("ArgMin") }
 
-func (x Tensor) arg(op string) Tensor {
+func (x Tensor) argIndex(op string) Tensor {
 	return Tensor{x.b, x.b.Node(op, []string{x.name}, onnx.Attr("axis", -1)), pb.TensorProto_INT64, 1}
 }
 
@@ -396,7 +396,7 @@ func (x Tensor) Sorted() Tensor {
 // Interpolate computes quantiles at levels from quantiles at the levels of grid. It
 // interpolates linearly, and is constant outside the grid.
 func (x Tensor) Interpolate(grid, levels []float64) Tensor {
-	low, high, share := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
+	low, high, weight := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
 	for i, l := range levels {
 		j := sort.SearchFloat64s(grid, l)
 		switch {
@@ -406,7 +406,7 @@ func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 		case j == 0 || grid[j] == l:
 			low[i] = int64(j)
 		default:
-			low[i], share[i] = int64(j-1), (l-grid[j-1])/(grid[j]-grid[j-1])
+			low[i], weight[i] = int64(j-1), (l-grid[j-1])/(grid[j]-grid[j-1])
 		}
 		high[i] = int64(j)
 	}
@@ -414,7 +414,7 @@ func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 		return x.Pick(low)
 	}
 	at, next := x.Pick(low).Double(), x.Pick(high)
-	return at.Add(next.Double().Sub(at).Mul(share)).To(x.elem)
+	return at.Add(next.Double().Sub(at).Mul(weight)).To(x.elem)
 }
 
 // Pick selects columns by index.
@@ -442,7 +442,7 @@ func (x Tensor) Smallest(k int) (values, at Tensor) {
 // MatMul returns the product x·w with a matrix, in the precision of w. w is a tensor or a value
 // for Constant.
 func (x Tensor) MatMul(w any) Tensor {
-	m := x.matrix(w)
+	m := x.asMatrix(w)
 	out := x.To(m.elem).node("MatMul", x.To(m.elem).name, m.name)
 	out.cols = m.cols
 	return out
@@ -451,7 +451,7 @@ func (x Tensor) MatMul(w any) Tensor {
 // Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul, and c is a
 // row of numbers.
 func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
-	m := x.matrix(w)
+	m := x.asMatrix(w)
 	x = x.To(m.elem)
 	_, row := x.operands(c)
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
@@ -459,19 +459,19 @@ func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 
 // MulAdd returns x·w + c for matrices, in the precision of w, which is as in MatMul.
 func (x Tensor) MulAdd(w any, c Tensor) Tensor {
-	m := x.matrix(w)
+	m := x.asMatrix(w)
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}
 }
 
 // PropagateNaN returns x, n×1, with NaN in the rows in which the matrix of contains NaN or an
 // infinity.
-func (x Tensor) PropagateNaN(of Tensor) Tensor {
-	return of.MulAdd(of.Constant(make([]float64, of.cols), of.cols, 1), x)
+func (x Tensor) PropagateNaN(source Tensor) Tensor {
+	return source.MulAdd(source.Constant(make([]float64, source.cols), source.cols, 1), x)
 }
 
 // MatMulT returns the product x·wᵀ of matrices. w has n rows.
 func (x Tensor) MatMulT(w any, n int) Tensor {
-	m := x.matrix(w)
+	m := x.asMatrix(w)
 	if m.cols != x.cols {
 		panic(fmt.Sprintf("graph: a product of %d and %d columns", x.cols, m.cols))
 	}
@@ -484,7 +484,7 @@ func (x Tensor) MatMulT(w any, n int) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", inputs, onnx.Attr("transB", 1)), m.elem, n}
 }
 
-func (x Tensor) matrix(w any) Tensor {
+func (x Tensor) asMatrix(w any) Tensor {
 	if m, ok := w.(Tensor); ok {
 		return m
 	}
@@ -493,7 +493,7 @@ func (x Tensor) matrix(w any) Tensor {
 
 // Rows selects rows of a matrix, given as in MatMul, by the indices x, n×1.
 func (x Tensor) Rows(w any) Tensor {
-	m := x.matrix(w)
+	m := x.asMatrix(w)
 	return Tensor{x.b, x.b.Node("Gather", []string{m.name, x.Reshape(-1).name}), m.elem, m.cols}
 }
 
@@ -507,7 +507,7 @@ func (x Tensor) RowNumbers() Tensor {
 // Lookup selects elements of a vector by the indices x. The vector is a tensor or a value for
 // Constant.
 func (x Tensor) Lookup(table any) Tensor {
-	t := x.matrix(table)
+	t := x.asMatrix(table)
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
 }
 

@@ -21,7 +21,7 @@ func (c client) extract(ctx context.Context, download, dst string, files []pinne
 		return err
 	}
 	missing := slices.Clone(files)
-	err = c.members(ctx, path, func(name string, r io.Reader) error {
+	err = c.visitMembers(ctx, path, func(name string, r io.Reader) error {
 		i := slices.IndexFunc(missing, func(p pinnedFile) bool { return p.member == name })
 		if i < 0 {
 			return nil
@@ -50,7 +50,7 @@ func tarMembers(ctx context.Context, path string, visit func(name string, r io.R
 		return err
 	}
 	defer f.Close()
-	gz, err := gzip.NewReader(cancelled{ctx, f}) // skipped members must be decompressed too
+	gz, err := gzip.NewReader(ctxReader{ctx, f}) // skipped members must be decompressed too
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func writeFile(ctx context.Context, path string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(f, io.LimitReader(cancelled{ctx, r}, maxLibrary))
+	n, err := io.Copy(f, io.LimitReader(ctxReader{ctx, r}, maxLibrary))
 	if err == nil && n == maxLibrary {
 		err = errors.New("the file is larger than any that is published")
 	}
@@ -109,13 +109,13 @@ func writeFile(ctx context.Context, path string, r io.Reader) error {
 	return err
 }
 
-// cancelled is a reader that stops when its context is cancelled.
-type cancelled struct {
+// ctxReader is a reader that stops when its context is cancelled.
+type ctxReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (c cancelled) Read(p []byte) (int, error) {
+func (c ctxReader) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}

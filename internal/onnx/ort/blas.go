@@ -28,16 +28,16 @@ type BLAS struct {
 	sessions map[operation]*Session
 	closed   bool
 
-	spare32, spare64 sync.Pool // *[]float32 and *[]float64, buffers for results and for operands without gaps
+	buffers32, buffers64 sync.Pool // *[]float32 and *[]float64, buffers for results and for operands without gaps
 }
 
-// spare returns a buffer for n elements, which release returns to the pool. Otherwise products
+// getBuffer returns a buffer for n elements, which release returns to the pool. Otherwise products
 // of many blocks would fill all memory that the garbage collector allows beside large data.
-func spare[T real](b *BLAS, n int) (room []T, release func()) {
+func getBuffer[T real](b *BLAS, n int) (buffer []T, release func()) {
 	var z T
-	pool := &b.spare32
+	pool := &b.buffers32
 	if _, ok := any(z).(float64); ok {
-		pool = &b.spare64
+		pool = &b.buffers64
 	}
 	p, ok := pool.Get().(*[]T)
 	if !ok || cap(*p) < n {
@@ -132,17 +132,17 @@ type matrix[T real] struct {
 	trans      blas.Transpose
 }
 
-// stored returns the shape in memory.
-func (m matrix[T]) stored() (rows, cols int) {
+// storedShape returns the shape in memory.
+func (m matrix[T]) storedShape() (rows, cols int) {
 	if m.trans == blas.NoTrans {
 		return m.rows, m.cols
 	}
 	return m.cols, m.rows
 }
 
-// valid reports whether all elements exist and the transposition is valid.
-func (m matrix[T]) valid() bool {
-	rows, cols := m.stored()
+// isValid reports whether all elements exist and the transposition is valid.
+func (m matrix[T]) isValid() bool {
+	rows, cols := m.storedShape()
 	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans
 	return known && rows > 0 && cols > 0 && m.ld >= cols && len(m.data) >= (rows-1)*m.ld+cols
 }
@@ -158,8 +158,8 @@ func (m matrix[T]) transposed() matrix[T] {
 	return m
 }
 
-// between returns the rows lo to hi−1.
-func (m matrix[T]) between(lo, hi int) matrix[T] {
+// rowRange returns the rows lo to hi−1.
+func (m matrix[T]) rowRange(lo, hi int) matrix[T] {
 	m.rows = hi - lo
 	if m.trans == blas.NoTrans {
 		lo *= m.ld
@@ -170,11 +170,11 @@ func (m matrix[T]) between(lo, hi int) matrix[T] {
 
 // packed returns the elements without gaps between rows. They are valid until release.
 func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
-	rows, cols := m.stored()
+	rows, cols := m.storedShape()
 	if m.ld == cols {
 		return m.data[:rows*cols], func() {}
 	}
-	out, release := spare[T](b, rows*cols)
+	out, release := getBuffer[T](b, rows*cols)
 	for i := range rows {
 		copy(out[i*cols:(i+1)*cols], m.data[i*m.ld:])
 	}
@@ -187,49 +187,49 @@ type product[T real] struct {
 	x, y  matrix[T]
 	beta  T
 	c     matrix[T]
-	part  blas.Uplo
+	uplo  blas.Uplo
 }
 
 // run computes large products in ONNX Runtime, and others with pure.
-func run[T real](b *BLAS, p product[T], pure func(product[T])) {
+func run[T real](b *BLAS, p product[T], fallback func(product[T])) {
 	m, n, k := p.c.rows, p.c.cols, p.x.cols
-	if p.alpha == 0 || m*n*k < minProduct || !p.x.valid() || !p.y.valid() || !p.c.valid() ||
-		p.part != blas.All && p.part != blas.Upper && p.part != blas.Lower {
-		pure(p)
+	if p.alpha == 0 || m*n*k < minProduct || !p.x.isValid() || !p.y.isValid() || !p.c.isValid() ||
+		p.uplo != blas.All && p.uplo != blas.Upper && p.uplo != blas.Lower {
+		fallback(p)
 		return
 	}
 	// A matrix with gaps is copied. Splitting it limits the size of the copy.
 	parts := 1
-	if _, cols := p.x.stored(); p.x.ld != cols {
+	if _, cols := p.x.storedShape(); p.x.ld != cols {
 		parts = (m*k + maxPanel - 1) / maxPanel
 	}
 	for i := range parts {
 		q := p
-		if p.part == blas.All && p.x.trans == blas.NoTrans {
+		if p.uplo == blas.All && p.x.trans == blas.NoTrans {
 			lo, hi := i*m/parts, (i+1)*m/parts
-			q.x, q.c = p.x.between(lo, hi), p.c.between(lo, hi)
+			q.x, q.c = p.x.rowRange(lo, hi), p.c.rowRange(lo, hi)
 		} else if parts > 1 {
 			lo, hi := i*k/parts, (i+1)*k/parts
-			q.x, q.y = p.x.transposed().between(lo, hi).transposed(), p.y.between(lo, hi)
+			q.x, q.y = p.x.transposed().rowRange(lo, hi).transposed(), p.y.rowRange(lo, hi)
 			if i > 0 {
 				q.beta = 1
 			}
 		}
-		if q.c.rows > 0 && q.x.cols > 0 && !inRuntime(b, q) {
-			pure(q)
+		if q.c.rows > 0 && q.x.cols > 0 && !computeInRuntime(b, q) {
+			fallback(q)
 		}
 	}
 }
 
-// inRuntime reports whether the runtime can compute p.
-func inRuntime[T real](b *BLAS, p product[T]) bool {
+// computeInRuntime reports whether the runtime can compute p.
+func computeInRuntime[T real](b *BLAS, p product[T]) bool {
 	m, n := p.c.rows, p.c.cols
-	direct := p.alpha == 1 && p.beta == 0 && p.c.ld == n && p.part == blas.All
+	direct := p.alpha == 1 && p.beta == 0 && p.c.ld == n && p.uplo == blas.All
 	z := p.c.data
 	if !direct {
-		room, release := spare[T](b, m*n)
+		buffer, release := getBuffer[T](b, m*n)
 		defer release()
-		z = room
+		z = buffer
 	}
 	z = z[:m*n]
 	if !multiply(b, p.x, p.y, z) {
@@ -237,7 +237,7 @@ func inRuntime[T real](b *BLAS, p product[T]) bool {
 	}
 	for i := 0; i < m && !direct; i++ {
 		from, to := 0, n
-		switch p.part {
+		switch p.uplo {
 		case blas.Upper:
 			from = i
 		case blas.Lower:
@@ -273,7 +273,7 @@ func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 	defer releaseRight()
 	var tensors [3]*Tensor
 	for i, m := range []matrix[T]{{x.rows, x.cols, left, 0, x.trans}, {y.rows, y.cols, right, 0, y.trans}, {x.rows, y.cols, z, 0, blas.NoTrans}} {
-		rows, cols := m.stored()
+		rows, cols := m.storedShape()
 		t, err := NewTensor([]int64{int64(rows), int64(cols)}, m.data)
 		if err != nil {
 			return false

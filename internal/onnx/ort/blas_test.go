@@ -22,7 +22,7 @@ func random[T real](rng *rand.Rand, n int) []T {
 	return x
 }
 
-func worst[T real](got, want []T) float64 {
+func maxRelativeError[T real](got, want []T) float64 {
 	var scale, diff float64
 	for i, w := range want {
 		scale = max(scale, math.Abs(float64(w)))
@@ -70,7 +70,7 @@ func testGemm[T real](t *testing.T, got, want gemm[T], tol float64) {
 		d := append([]T(nil), c...)
 		got(tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 		want(tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, d, ldc)
-		if e := worst(c, d); e > tol {
+		if e := maxRelativeError(c, d); e > tol {
 			t.Errorf("tA=%c tB=%c %d×%d×%d α=%v β=%v gap=%d: relative error %g", tA, tB, m, n, k, alpha, beta, gap, e)
 		}
 	}
@@ -99,7 +99,7 @@ func testSyrk[T real](t *testing.T, got, want syrk[T], tol float64) {
 		d := append([]T(nil), c...)
 		got(ul, tA, n, k, alpha, a, lda, beta, c, ldc)
 		want(ul, tA, n, k, alpha, a, lda, beta, d, ldc)
-		if e := worst(c, d); e > tol {
+		if e := maxRelativeError(c, d); e > tol {
 			t.Errorf("ul=%c tA=%c %d×%d α=%v β=%v gap=%d: relative error %g", ul, tA, n, k, alpha, beta, gap, e)
 		}
 	}
@@ -124,7 +124,7 @@ func TestGemmInParts(t *testing.T) {
 		got, want := make([]float32, m*n), make([]float32, m*n)
 		b.Sgemm(tA, blas.NoTrans, m, n, k, 1, x, cols+gap, y, n, 0, got, n)
 		gonum.Implementation{}.Sgemm(tA, blas.NoTrans, m, n, k, 1, x, cols+gap, y, n, 0, want, n)
-		if e := worst(got, want); e > 1e-5 {
+		if e := maxRelativeError(got, want); e > 1e-5 {
 			t.Errorf("tA=%c: relative error %g", tA, e)
 		}
 	}
@@ -141,7 +141,7 @@ func TestGemmInParts(t *testing.T) {
 		want[i] = float32(v)
 		got[i] = got[i/few*cols+i%few]
 	}
-	if e := worst(got[:few*few], want); e > 1e-5 {
+	if e := maxRelativeError(got[:few*few], want); e > 1e-5 {
 		t.Errorf("syrk: relative error %g", e)
 	}
 }
@@ -155,7 +155,7 @@ func TestBLASAfterClose(t *testing.T) {
 	x, got, want := random[float32](rng, n*n), make([]float32, n*n), make([]float32, n*n)
 	b.Sgemm(blas.NoTrans, blas.NoTrans, n, n, n, 1, x, n, x, n, 0, got, n)
 	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.NoTrans, n, n, n, 1, x, n, x, n, 0, want, n)
-	if worst(got, want) != 0 {
+	if maxRelativeError(got, want) != 0 {
 		t.Error("a closed runtime's BLAS is not gonum's")
 	}
 }
@@ -174,7 +174,7 @@ func TestBLASPanics(t *testing.T) {
 }
 
 func BenchmarkGemm(b *testing.B) {
-	ours := orttest.Open(b).BLAS()
+	runtimeBLAS := orttest.Open(b).BLAS()
 	for _, s := range []struct{ m, n, k int }{{48, 48, 48}, {64, 64, 64}, {1, 512, 512}, {128, 128, 128}, {4096, 512, 512}} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		x, y, z := random[float32](rng, s.m*s.k), random[float32](rng, s.k*s.n), make([]float32, s.m*s.n)
@@ -183,7 +183,7 @@ func BenchmarkGemm(b *testing.B) {
 			name string
 			f    gemm[float32]
 			d    gemm[float64]
-		}{{"runtime", ours.Sgemm, ours.Dgemm}, {"gonum", gonum.Implementation{}.Sgemm, gonum.Implementation{}.Dgemm}} {
+		}{{"runtime", runtimeBLAS.Sgemm, runtimeBLAS.Dgemm}, {"gonum", gonum.Implementation{}.Sgemm, gonum.Implementation{}.Dgemm}} {
 			b.Run(fmt.Sprintf("float32/%d×%d×%d/%s", s.m, s.n, s.k, c.name), func(b *testing.B) {
 				for b.Loop() {
 					c.f(blas.NoTrans, blas.NoTrans, s.m, s.n, s.k, 1, x, s.k, y, s.n, 0, z, s.n)
@@ -199,7 +199,7 @@ func BenchmarkGemm(b *testing.B) {
 }
 
 func BenchmarkSyrk(b *testing.B) {
-	ours := orttest.Open(b).BLAS()
+	runtimeBLAS := orttest.Open(b).BLAS()
 	const n, h = 50_000, 512
 	rng := rand.New(rand.NewPCG(1, 2))
 	x, s := random[float32](rng, n*h), make([]float32, h*h)
@@ -208,7 +208,7 @@ func BenchmarkSyrk(b *testing.B) {
 		name string
 		f    syrk[float32]
 		d    syrk[float64]
-	}{{"runtime", ours.Ssyrk, ours.Dsyrk}, {"gonum", gonum.Implementation{}.Ssyrk, gonum.Implementation{}.Dsyrk}} {
+	}{{"runtime", runtimeBLAS.Ssyrk, runtimeBLAS.Dsyrk}, {"gonum", gonum.Implementation{}.Ssyrk, gonum.Implementation{}.Dsyrk}} {
 		b.Run("float32/"+c.name, func(b *testing.B) {
 			for b.Loop() {
 				c.f(blas.Upper, blas.Trans, h, n, 1, x, h, 0, s, h)

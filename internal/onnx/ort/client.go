@@ -13,17 +13,17 @@ import (
 
 // client is a package client on the user's machine.
 type client struct {
-	source  string
-	find    func(ctx context.Context, dir string) []string // returns the command, tried in dir, or nil if it is missing
-	args    func(p pin, dir string) []string
-	ext     string // file extension of its packages
-	members func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error
+	source       string
+	find         func(ctx context.Context, dir string) []string // returns the command, tried in dir, or nil if it is missing
+	args         func(p pin, dir string) []string
+	ext          string // file extension of its packages
+	visitMembers func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error
 }
 
 func clients() []client {
 	return []client{
-		{source: sourcePip, find: findPip, args: pipArgs, ext: ".whl", members: wheelMembers},
-		{source: sourceNpm, find: findNpm, args: npmArgs, ext: ".tgz", members: tarMembers},
+		{source: sourcePip, find: findPip, args: pipArgs, ext: ".whl", visitMembers: wheelMembers},
+		{source: sourceNpm, find: findNpm, args: npmArgs, ext: ".tgz", visitMembers: tarMembers},
 	}
 }
 
@@ -72,8 +72,8 @@ func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) err
 	if err == nil {
 		return nil
 	}
-	if said := lastLine(stderr.String()); said != "" {
-		return fmt.Errorf("%s failed: %s (%w)", c.source, said, err)
+	if message := lastLine(stderr.String()); message != "" {
+		return fmt.Errorf("%s failed: %s (%w)", c.source, message, err)
 	}
 	return fmt.Errorf("%s failed: %w", c.source, err)
 }

@@ -78,9 +78,9 @@ var (
 	spaces        = regexp.MustCompile(`\s+`)
 )
 
-// sentence reduces an error of the binding to one line without source positions. It returns nil
+// cleanError reduces an error of the binding to one line without source positions. It returns nil
 // for nil.
-func sentence(err error) error {
+func cleanError(err error) error {
 	if err == nil {
 		return nil
 	}

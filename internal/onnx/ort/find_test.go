@@ -18,8 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// isolated returns a libonnxruntime that works, and hides all others from the search.
-func isolated(t *testing.T) string {
+// isolatedLibrary returns a libonnxruntime that works, and hides all others from the search.
+func isolatedLibrary(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("arranges the folders of Linux")
@@ -37,7 +37,7 @@ func isolated(t *testing.T) string {
 	return path
 }
 
-func link(t *testing.T, old string) string {
+func linkLibrary(t *testing.T, old string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.Symlink(old, path); err != nil {
@@ -46,8 +46,8 @@ func link(t *testing.T, old string) string {
 	return path
 }
 
-// compiled compiles a shared library from C.
-func compiled(t *testing.T, source string) string {
+// compileLibrary compiles a shared library from C.
+func compileLibrary(t *testing.T, source string) string {
 	t.Helper()
 	cc := os.Getenv("CC")
 	if cc == "" {
@@ -82,8 +82,8 @@ func find(t *testing.T, o ort.Options) (ort.Library, []ort.Candidate) {
 }
 
 func TestFindOrder(t *testing.T) {
-	good := isolated(t)
-	system, variable, flag := link(t, good), link(t, good), link(t, good)
+	good := isolatedLibrary(t)
+	system, variable, flag := linkLibrary(t, good), linkLibrary(t, good), linkLibrary(t, good)
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(system))
 	if lib, _ := find(t, ort.Options{}); lib.Path != system || lib.Source != "system" || lib.Version == "" || lib.GPU {
 		t.Errorf("system: got %+v", lib)
@@ -100,8 +100,8 @@ func TestFindOrder(t *testing.T) {
 // TestFindCache checks that the cache is searched before the system, unless its files were
 // modified.
 func TestFindCache(t *testing.T) {
-	good := isolated(t)
-	system := link(t, good)
+	good := isolatedLibrary(t)
+	system := linkLibrary(t, good)
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(system))
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -131,15 +131,15 @@ func TestFindCache(t *testing.T) {
 }
 
 func TestFindPassesOver(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	text := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other := compiled(t, "int nothing(void) { return 0; }")
-	old := compiled(t, oldLibrary)
-	last := link(t, good)
-	again := link(t, old) // the same file is examined once
+	other := compileLibrary(t, "int nothing(void) { return 0; }")
+	old := compileLibrary(t, oldLibrary)
+	last := linkLibrary(t, good)
+	again := linkLibrary(t, old) // the same file is examined once
 	var dirs []string
 	for _, p := range []string{text, other, old, again, last} {
 		dirs = append(dirs, filepath.Dir(p))
@@ -161,18 +161,18 @@ func TestFindPassesOver(t *testing.T) {
 }
 
 func TestNamedLibraryErrors(t *testing.T) {
-	isolated(t)
+	isolatedLibrary(t)
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.so")
 	if err := os.WriteFile(text, []byte(strings.Repeat("no library ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, path, says string }{
+	for _, c := range []struct{ name, path, contains string }{
 		{"text", text, "invalid ELF header"},
 		{"absent", filepath.Join(dir, "absent.so"), "no such file"},
 		{"folder", dir, "is a folder"},
-		{"another library", compiled(t, "int nothing(void) { return 0; }"), "another library"},
-		{"old", compiled(t, oldLibrary), "1.16.3, version 1.29 or newer is needed"},
+		{"another library", compileLibrary(t, "int nothing(void) { return 0; }"), "another library"},
+		{"old", compileLibrary(t, oldLibrary), "1.16.3, version 1.29 or newer is needed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, variable := range []bool{false, true} {
@@ -182,7 +182,7 @@ func TestNamedLibraryErrors(t *testing.T) {
 					t.Setenv("ORT_LIB", c.path)
 				}
 				_, err := ort.Open(context.Background(), o)
-				if !errors.Is(err, ort.ErrLibrary) || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), source) || strings.Contains(err.Error(), "\n") {
+				if !errors.Is(err, ort.ErrLibrary) || !strings.Contains(err.Error(), c.contains) || !strings.HasPrefix(err.Error(), source) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -191,7 +191,7 @@ func TestNamedLibraryErrors(t *testing.T) {
 }
 
 func TestNoCacheFolder(t *testing.T) {
-	isolated(t)
+	isolatedLibrary(t)
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_CACHE_HOME", "")
 	_, err := ort.Install(context.Background(), ort.InstallOptions{})
@@ -201,15 +201,15 @@ func TestNoCacheFolder(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, c := range []struct {
-		name string
-		ctx  context.Context
-		o    ort.Options
-		is   error
-		says string
+		name     string
+		ctx      context.Context
+		o        ort.Options
+		is       error
+		contains string
 	}{
 		{"provider", context.Background(), ort.Options{Library: good, Provider: "tpu"}, nil, `unknown provider "tpu": choose auto, cpu or cuda`},
 		{"threads", context.Background(), ort.Options{Library: good, Threads: -1}, nil, "negative"},
@@ -227,7 +227,7 @@ func TestOpenErrors(t *testing.T) {
 				r.Close()
 				t.Fatal("no error")
 			}
-			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			if c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.contains) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -237,9 +237,9 @@ func TestOpenErrors(t *testing.T) {
 // TestCUDAFallsBack checks that a library whose CUDA provider does not work runs on the CPU
 // with one warning, and that it is an error if CUDA was requested.
 func TestCUDAFallsBack(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	ort.ForgetWarning()
-	lib := link(t, good)
+	lib := linkLibrary(t, good)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(lib), "libonnxruntime_providers_cuda.so"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestCUDAFallsBack(t *testing.T) {
 // TestAutoIsSilent checks that a library without CUDA gives no warning if CUDA was not
 // requested.
 func TestAutoIsSilent(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	var log strings.Builder
 	r, err := ort.Open(context.Background(), ort.Options{Library: good, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
@@ -285,7 +285,7 @@ func TestAutoIsSilent(t *testing.T) {
 // TestTwoRuntimes checks that two runtimes share a library, and that another library cannot be
 // loaded until both are closed.
 func TestTwoRuntimes(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	other := filepath.Join(t.TempDir(), "copy.so")
 	b, err := os.ReadFile(good)
 	if err != nil {
@@ -302,7 +302,7 @@ func TestTwoRuntimes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := open(link(t, good))
+		second, err := open(linkLibrary(t, good))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +338,7 @@ func TestTwoRuntimes(t *testing.T) {
 // neither loaded nor used as the CUDA provider, whatever its name, and a folder for which no
 // package is published is ignored.
 func TestFindPlanted(t *testing.T) {
-	good := isolated(t)
+	good := isolatedLibrary(t)
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -350,10 +350,10 @@ func TestFindPlanted(t *testing.T) {
 		t.Skipf("the library at hand is not a published one: %s", seen[0].Reason)
 	}
 	ran := filepath.Join(t.TempDir(), "ran")
-	planted := compiled(t, `#include <stdio.h>
+	planted := compileLibrary(t, `#include <stdio.h>
 __attribute__((constructor)) static void run(void) { fclose(fopen("`+ran+`", "w")); }`)
 	for _, name := range []string{"libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so", "libgcc_s.so.1", "glibc-hwcaps/x86-64-v3/libstdc++.so.6"} {
-		for _, named := range []string{"", cached, link(t, cached)} {
+		for _, named := range []string{"", cached, linkLibrary(t, cached)} {
 			copyFile(t, planted, filepath.Join(dir, filepath.FromSlash(name)))
 			r, err := ort.Open(t.Context(), ort.Options{Library: named, NoInstall: true})
 			if err != nil {
@@ -362,8 +362,8 @@ __attribute__((constructor)) static void run(void) { fclose(fopen("`+ran+`", "w"
 			if r.Library().GPU || r.Provider() != "cpu" {
 				t.Errorf("%s: %+v on %s", name, r.Library(), r.Provider())
 			}
-			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-				t.Errorf("%s: %v was left", name, left)
+			if leftovers, err := os.ReadDir(dir); err != nil || len(leftovers) != 1 {
+				t.Errorf("%s: %v was left", name, leftovers)
 			}
 			r.Close()
 		}

@@ -68,7 +68,7 @@ func (in installer) install(ctx context.Context) (Library, error) {
 			continue
 		}
 		supported = true
-		err := in.from(ctx, parent, c, p)
+		err := in.installWith(ctx, parent, c, p)
 		switch {
 		case ctx.Err() != nil:
 			return Library{}, context.Cause(ctx)
@@ -84,7 +84,7 @@ func (in installer) install(ctx context.Context) (Library, error) {
 		failed = append(failed, err)
 	}
 	if len(failed) > 0 {
-		return Library{}, &InstallError{fmt.Errorf("install libonnxruntime: %w", joined(failed))}
+		return Library{}, &InstallError{fmt.Errorf("install libonnxruntime: %w", joinErrors(failed))}
 	}
 	if ctx.Err() != nil {
 		return Library{}, context.Cause(ctx)
@@ -106,12 +106,12 @@ func (in installer) installed() bool {
 	if _, err := os.Stat(in.dir); err != nil {
 		return false
 	}
-	p, err := cached(in.pins, in.dir, in.gpu, in.log)
+	p, err := verifyCache(in.pins, in.dir, in.gpu, in.log)
 	return err == nil && p.verify(in.dir, p.files) == nil
 }
 
-// from installs with one client, through a temporary folder on the same file system.
-func (in installer) from(ctx context.Context, parent string, c client, p pin) (err error) {
+// installWith installs with one client, through a temporary folder on the same file system.
+func (in installer) installWith(ctx context.Context, parent string, c client, p pin) (err error) {
 	tmp, err := os.MkdirTemp(parent, staleName+"*")
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (in installer) from(ctx context.Context, parent string, c client, p pin) (e
 
 // publish moves the folder into place. Another process may have installed the library
 // meanwhile, or the old folder may be damaged.
-func (in installer) publish(ready, aside string) error {
+func (in installer) publish(ready, replaced string) error {
 	var err error
 	for range 3 {
 		if err = os.Rename(ready, in.dir); err == nil {
@@ -165,7 +165,7 @@ func (in installer) publish(ready, aside string) error {
 		if in.installed() {
 			return nil
 		}
-		if e := os.Rename(in.dir, aside); e != nil && !errors.Is(e, os.ErrNotExist) {
+		if e := os.Rename(in.dir, replaced); e != nil && !errors.Is(e, os.ErrNotExist) {
 			return e
 		}
 	}
@@ -184,43 +184,43 @@ func removeStale(parent string) {
 	}
 }
 
-// cached returns the pin of the library in a folder of the cache. It checks the SHA-256 of the
+// verifyCache returns the pin of the library in a folder of the cache. It checks the SHA-256 of the
 // files that are loaded with the library. Files of the CUDA provider have hundreds of megabytes
 // and are checked only before they are loaded.
 //
 // Other files are removed from the folder, because the loader searches it first for the
 // libraries' dependencies.
-func cached(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err error) {
+func verifyCache(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err error) {
 	err = ErrUnsupported
 	for _, source := range []string{sourcePip, sourceNpm} {
-		of, ok := pinFor(pins, source, gpu)
+		match, ok := pinFor(pins, source, gpu)
 		if !ok {
 			continue
 		}
-		if err = of.verify(dir, unread(dir, of.loaded())); err == nil {
-			return of, of.removeOthers(dir, log)
+		if err = match.verify(dir, notLoaded(dir, match.mainFiles())); err == nil {
+			return match, match.removeUnlisted(dir, log)
 		}
 	}
 	return p, err
 }
 
-// loaded returns the files that are loaded with the library itself.
-func (p pin) loaded() []pinnedFile {
+// mainFiles returns the files that are loaded with the library itself.
+func (p pin) mainFiles() []pinnedFile {
 	if p.gpu {
 		return p.files[:1]
 	}
 	return p.files
 }
 
-// providers returns the files that are loaded when a session uses CUDA.
-func (p pin) providers() []pinnedFile { return p.files[len(p.loaded()):] }
+// providerFiles returns the files that are loaded when a session uses CUDA.
+func (p pin) providerFiles() []pinnedFile { return p.files[len(p.mainFiles()):] }
 
-// unread returns the files that this process has not loaded yet. It locks the environment, so
+// notLoaded returns the files that this process has not loaded yet. It locks the environment, so
 // the caller must not hold that lock.
-func unread(dir string, files []pinnedFile) []pinnedFile {
+func notLoaded(dir string, files []pinnedFile) []pinnedFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f pinnedFile) bool {
 		info, err := os.Lstat(filepath.Join(dir, f.name))
-		return err == nil && loaded(info, f.sha256)
+		return err == nil && isLoaded(info, f.sha256)
 	})
 }
 
@@ -247,8 +247,8 @@ func (p pin) verify(dir string, files []pinnedFile) error {
 	return nil
 }
 
-// removeOthers removes files from a folder of the cache that the package does not list.
-func (p pin) removeOthers(dir string, log *slog.Logger) error {
+// removeUnlisted removes files from a folder of the cache that the package does not list.
+func (p pin) removeUnlisted(dir string, log *slog.Logger) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -265,10 +265,10 @@ func (p pin) removeOthers(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// joined joins several errors to one sentence.
-func joined(errs []error) error {
+// joinErrors joins several errors to one sentence.
+func joinErrors(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]
 	}
-	return fmt.Errorf("%w; %w", errs[0], joined(errs[1:]))
+	return fmt.Errorf("%w; %w", errs[0], joinErrors(errs[1:]))
 }

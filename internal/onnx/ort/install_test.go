@@ -22,55 +22,55 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-var library = []byte(strings.Repeat("the published library ", 1000))
+var fakeLibrary = []byte(strings.Repeat("the published library ", 1000))
 
 func sum(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])
 }
 
-// world is a PATH with only fake clients, and an installer that expects the checksum of
+// installFixture is a PATH with only fake clients, and an installer that expects the checksum of
 // library.
-type world struct {
-	t       *testing.T
-	bin     string
-	archive string
-	in      installer
+type installFixture struct {
+	t          *testing.T
+	binDir     string
+	archiveDir string
+	installer  installer
 }
 
-func newWorld(t *testing.T) *world {
+func newInstallFixture(t *testing.T) *installFixture {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the fake clients are shell scripts")
 	}
-	w := &world{t: t, bin: t.TempDir(), archive: t.TempDir()}
+	w := &installFixture{t: t, binDir: t.TempDir(), archiveDir: t.TempDir()}
 	for _, tool := range []string{"cp", "sleep", "touch"} {
 		for _, dir := range []string{"/bin", "/usr/bin"} {
-			if os.Symlink(filepath.Join(dir, tool), filepath.Join(w.bin, tool)) == nil {
+			if os.Symlink(filepath.Join(dir, tool), filepath.Join(w.binDir, tool)) == nil {
 				break
 			}
 		}
 	}
-	t.Setenv("PATH", w.bin)
+	t.Setenv("PATH", w.binDir)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	w.in = installer{dir: filepath.Join(t.TempDir(), "cache", pinnedVersion, "variant"), log: Options{}.log(), pins: []pin{
-		{source: sourcePip, platform: platform, spec: "fake==1", wheel: "here", files: []pinnedFile{{"a/lib", libraryFile, sum(library)}, {"a/more", "more", sum(library[:100])}}},
-		{source: sourceNpm, platform: platform, spec: "fake@1", files: []pinnedFile{{"package/lib", libraryFile, sum(library)}}},
+	w.installer = installer{dir: filepath.Join(t.TempDir(), "cache", pinnedVersion, "variant"), log: Options{}.log(), pins: []pin{
+		{source: sourcePip, platform: platform, spec: "fake==1", wheel: "here", files: []pinnedFile{{"a/lib", libraryFile, sum(fakeLibrary)}, {"a/more", "more", sum(fakeLibrary[:100])}}},
+		{source: sourceNpm, platform: platform, spec: "fake@1", files: []pinnedFile{{"package/lib", libraryFile, sum(fakeLibrary)}}},
 	}}
 	return w
 }
 
-// script adds a fake client to PATH. In its text, $dir is the download folder.
-func (w *world) script(name, text string) {
+// addScript adds a fake client to PATH. In its text, $dir is the download folder.
+func (w *installFixture) addScript(name, text string) {
 	w.t.Helper()
 	head := "#!/bin/sh\nlast=\nfor a in \"$@\"; do case \"$last\" in --dest|--pack-destination) dir=$a;; esac; last=$a; done\n" +
 		"case \"$*\" in *--version*) exit 0;; esac\n"
-	if err := os.WriteFile(filepath.Join(w.bin, name), []byte(head+text+"\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(w.binDir, name), []byte(head+text+"\n"), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) pip(members map[string][]byte) {
+func (w *installFixture) addPip(members map[string][]byte) {
 	var b bytes.Buffer
 	zw := zip.NewWriter(&b)
 	for name, data := range members {
@@ -81,11 +81,11 @@ func (w *world) pip(members map[string][]byte) {
 		f.Write(data)
 	}
 	zw.Close()
-	w.put("fake-1-cp312.whl", b.Bytes())
-	w.script("python3", `cp "`+filepath.Join(w.archive, "fake-1-cp312.whl")+`" "$dir/"`)
+	w.writeArchive("fake-1-cp312.whl", b.Bytes())
+	w.addScript("python3", `cp "`+filepath.Join(w.archiveDir, "fake-1-cp312.whl")+`" "$dir/"`)
 }
 
-func (w *world) npm(members map[string][]byte) {
+func (w *installFixture) addNpm(members map[string][]byte) {
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)
 	tw := tar.NewWriter(gz)
@@ -95,21 +95,21 @@ func (w *world) npm(members map[string][]byte) {
 	}
 	tw.Close()
 	gz.Close()
-	w.put("fake-1.tgz", b.Bytes())
-	w.script("npm", `cp "`+filepath.Join(w.archive, "fake-1.tgz")+`" "$dir/"`)
+	w.writeArchive("fake-1.tgz", b.Bytes())
+	w.addScript("npm", `cp "`+filepath.Join(w.archiveDir, "fake-1.tgz")+`" "$dir/"`)
 }
 
-func (w *world) put(name string, b []byte) {
+func (w *installFixture) writeArchive(name string, b []byte) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.archive, name), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.archiveDir, name), b, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// left lists the files below the cache.
-func (w *world) left() []string {
+// leftovers lists the files below the cache.
+func (w *installFixture) leftovers() []string {
 	var files []string
-	filepath.WalkDir(filepath.Dir(filepath.Dir(w.in.dir)), func(path string, d fs.DirEntry, err error) error {
+	filepath.WalkDir(filepath.Dir(filepath.Dir(w.installer.dir)), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			files = append(files, filepath.Base(path))
 		}
@@ -122,64 +122,64 @@ func (w *world) left() []string {
 }
 
 var (
-	goodWheel   = map[string][]byte{"a/lib": library, "a/more": library[:100], "other": []byte("x")}
-	goodTarball = map[string][]byte{"package/package.json": []byte("{}"), "package/lib": library}
+	goodWheel   = map[string][]byte{"a/lib": fakeLibrary, "a/more": fakeLibrary[:100], "other": []byte("x")}
+	goodTarball = map[string][]byte{"package/package.json": []byte("{}"), "package/lib": fakeLibrary}
 )
 
 func TestInstall(t *testing.T) {
-	tampered := append([]byte("!"), library[1:]...)
+	tampered := append([]byte("!"), fakeLibrary[1:]...)
 	for _, c := range []struct {
-		name   string
-		setup  func(w *world)
-		source string // "" expects an error
-		is     error
-		says   []string
+		name     string
+		setup    func(w *installFixture)
+		source   string // "" expects an error
+		is       error
+		contains []string
 	}{
-		{name: "pip", setup: func(w *world) { w.pip(goodWheel) }, source: "installed with pip"},
-		{name: "npm", setup: func(w *world) { w.npm(goodTarball) }, source: "installed with npm"},
-		{name: "both", setup: func(w *world) { w.pip(goodWheel); w.npm(goodTarball) }, source: "installed with pip"},
-		{name: "npm after pip failed", setup: func(w *world) { w.script("python3", "exit 1"); w.npm(goodTarball) }, source: "installed with npm"},
-		{name: "npm where python has no pip", setup: func(w *world) {
-			w.npm(goodTarball)
-			os.WriteFile(filepath.Join(w.bin, "python3"), []byte("#!/bin/sh\necho no module named pip >&2; exit 1\n"), 0o700)
+		{name: "pip", setup: func(w *installFixture) { w.addPip(goodWheel) }, source: "installed with pip"},
+		{name: "npm", setup: func(w *installFixture) { w.addNpm(goodTarball) }, source: "installed with npm"},
+		{name: "both", setup: func(w *installFixture) { w.addPip(goodWheel); w.addNpm(goodTarball) }, source: "installed with pip"},
+		{name: "npm after pip failed", setup: func(w *installFixture) { w.addScript("python3", "exit 1"); w.addNpm(goodTarball) }, source: "installed with npm"},
+		{name: "npm where python has no pip", setup: func(w *installFixture) {
+			w.addNpm(goodTarball)
+			os.WriteFile(filepath.Join(w.binDir, "python3"), []byte("#!/bin/sh\necho no module named pip >&2; exit 1\n"), 0o700)
 		}, source: "installed with npm"},
-		{name: "pip tampered with", setup: func(w *world) { w.pip(map[string][]byte{"a/lib": tampered, "a/more": library[:100]}) }, is: ErrChecksum,
-			says: []string{"a/lib", "fake==1", "pip", "nothing was installed"}},
-		{name: "second file tampered with", setup: func(w *world) { w.pip(map[string][]byte{"a/lib": library, "a/more": tampered}) }, is: ErrChecksum, says: []string{"a/more"}},
-		{name: "npm tampered with", setup: func(w *world) { w.npm(map[string][]byte{"package/lib": tampered}) }, is: ErrChecksum, says: []string{"package/lib"}},
-		{name: "tampered with, though npm is there", setup: func(w *world) {
-			w.pip(map[string][]byte{"a/lib": tampered, "a/more": library[:100]})
-			w.npm(goodTarball)
+		{name: "pip tampered with", setup: func(w *installFixture) { w.addPip(map[string][]byte{"a/lib": tampered, "a/more": fakeLibrary[:100]}) }, is: ErrChecksum,
+			contains: []string{"a/lib", "fake==1", "pip", "nothing was installed"}},
+		{name: "second file tampered with", setup: func(w *installFixture) { w.addPip(map[string][]byte{"a/lib": fakeLibrary, "a/more": tampered}) }, is: ErrChecksum, contains: []string{"a/more"}},
+		{name: "npm tampered with", setup: func(w *installFixture) { w.addNpm(map[string][]byte{"package/lib": tampered}) }, is: ErrChecksum, contains: []string{"package/lib"}},
+		{name: "tampered with, though npm is there", setup: func(w *installFixture) {
+			w.addPip(map[string][]byte{"a/lib": tampered, "a/more": fakeLibrary[:100]})
+			w.addNpm(goodTarball)
 		}, is: ErrChecksum},
-		{name: "no library in the package", setup: func(w *world) { w.npm(map[string][]byte{"package/other": library}) }, says: []string{"package/lib is not in the package"}},
-		{name: "no archive", setup: func(w *world) { w.script("npm", "exit 0") }, says: []string{"downloaded 0 .tgz"}},
-		{name: "broken archive", setup: func(w *world) { w.script("npm", `echo junk > "$dir/fake.tgz"`) }, says: []string{"npm: unpack fake@1"}},
-		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"downloaded 2 .tgz"}},
-		{name: "network", setup: func(w *world) {
-			w.script("npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; echo 'npm error A complete log of this run can be found in: x' >&2; exit 1")
-		}, says: []string{"npm failed", "ENOTFOUND", "unpack it"}},
-		{name: "both fail", setup: func(w *world) {
-			w.script("pip", "echo 'ERROR: no matching distribution' >&2; echo '[notice] upgrade' >&2; exit 1")
-			w.script("npm", "echo offline >&2; exit 1")
-		}, says: []string{"no matching distribution", "offline"}},
-		{name: "no client", setup: func(*world) {}, is: ErrNoClient, says: []string{"github.com/microsoft/onnxruntime/releases", pinnedVersion}},
-		{name: "no such platform", setup: func(w *world) { w.in.pins = nil }, is: ErrUnsupported, says: []string{runtime.GOARCH}},
+		{name: "no library in the package", setup: func(w *installFixture) { w.addNpm(map[string][]byte{"package/other": fakeLibrary}) }, contains: []string{"package/lib is not in the package"}},
+		{name: "no archive", setup: func(w *installFixture) { w.addScript("npm", "exit 0") }, contains: []string{"downloaded 0 .tgz"}},
+		{name: "broken archive", setup: func(w *installFixture) { w.addScript("npm", `echo junk > "$dir/fake.tgz"`) }, contains: []string{"npm: unpack fake@1"}},
+		{name: "two archives", setup: func(w *installFixture) { w.addScript("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, contains: []string{"downloaded 2 .tgz"}},
+		{name: "network", setup: func(w *installFixture) {
+			w.addScript("npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; echo 'npm error A complete log of this run can be found in: x' >&2; exit 1")
+		}, contains: []string{"npm failed", "ENOTFOUND", "unpack it"}},
+		{name: "both fail", setup: func(w *installFixture) {
+			w.addScript("pip", "echo 'ERROR: no matching distribution' >&2; echo '[notice] upgrade' >&2; exit 1")
+			w.addScript("npm", "echo offline >&2; exit 1")
+		}, contains: []string{"no matching distribution", "offline"}},
+		{name: "no client", setup: func(*installFixture) {}, is: ErrNoClient, contains: []string{"github.com/microsoft/onnxruntime/releases", pinnedVersion}},
+		{name: "no such platform", setup: func(w *installFixture) { w.installer.pins = nil }, is: ErrUnsupported, contains: []string{runtime.GOARCH}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newInstallFixture(t)
 			c.setup(w)
-			lib, err := w.in.install(context.Background())
+			lib, err := w.installer.install(context.Background())
 			if c.source != "" {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, err := os.ReadFile(lib.Path); err != nil || !bytes.Equal(got, library) {
+				if got, err := os.ReadFile(lib.Path); err != nil || !bytes.Equal(got, fakeLibrary) {
 					t.Errorf("the library is not there: %v", err)
 				}
 				if lib.Source != c.source || lib.Version != pinnedVersion {
 					t.Errorf("got %+v", lib)
 				}
-				for _, f := range w.left() {
+				for _, f := range w.leftovers() {
 					if strings.HasPrefix(f, staleName) {
 						t.Errorf("%s was left behind", f)
 					}
@@ -192,7 +192,7 @@ func TestInstall(t *testing.T) {
 			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%v is not %v", err, c.is)
 			}
-			for _, s := range c.says {
+			for _, s := range c.contains {
 				if !strings.Contains(err.Error(), s) {
 					t.Errorf("%q does not say %q", err, s)
 				}
@@ -200,17 +200,17 @@ func TestInstall(t *testing.T) {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q is more than a line", err)
 			}
-			if left := w.left(); left != nil {
-				t.Errorf("left behind: %v", left)
+			if leftovers := w.leftovers(); leftovers != nil {
+				t.Errorf("left behind: %v", leftovers)
 			}
 		})
 	}
 }
 
 func TestInstallCancel(t *testing.T) {
-	w := newWorld(t)
-	started := filepath.Join(w.archive, "started")
-	w.script("npm", `touch "`+started+`" "$dir/half.tgz"; sleep 20`)
+	w := newInstallFixture(t)
+	started := filepath.Join(w.archiveDir, "started")
+	w.addScript("npm", `touch "`+started+`" "$dir/half.tgz"; sleep 20`)
 	cause := errors.New("ctrl-c")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {
@@ -223,22 +223,22 @@ func TestInstallCancel(t *testing.T) {
 		cancel(cause)
 	}()
 	begin := time.Now()
-	_, err := w.in.install(ctx)
+	_, err := w.installer.install(ctx)
 	if !errors.Is(err, cause) {
 		t.Errorf("got %v, want %v", err, cause)
 	}
 	if d := time.Since(begin); d > 10*time.Second {
 		t.Errorf("took %v", d)
 	}
-	if left := w.left(); left != nil {
-		t.Errorf("left behind: %v", left)
+	if leftovers := w.leftovers(); leftovers != nil {
+		t.Errorf("left behind: %v", leftovers)
 	}
 }
 
 // TestInstallCancelUnpacking cancels while an archive unpacks to far more than its size.
 func TestInstallCancelUnpacking(t *testing.T) {
-	w := newWorld(t)
-	w.npm(nil)
+	w := newInstallFixture(t)
+	w.addNpm(nil)
 	const part, parts = 64 << 20, 512
 	var header, zeros bytes.Buffer
 	gz := gzip.NewWriter(&header)
@@ -247,11 +247,11 @@ func TestInstallCancelUnpacking(t *testing.T) {
 	gz = gzip.NewWriter(&zeros)
 	gz.Write(make([]byte, part))
 	gz.Close()
-	w.put("fake-1.tgz", append(header.Bytes(), bytes.Repeat(zeros.Bytes(), parts)...))
+	w.writeArchive("fake-1.tgz", append(header.Bytes(), bytes.Repeat(zeros.Bytes(), parts)...))
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	if _, err := w.in.install(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := w.installer.install(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if d := time.Since(begin); d > 5*time.Second {
@@ -261,13 +261,13 @@ func TestInstallCancelUnpacking(t *testing.T) {
 
 // TestInstallTwice checks that no client runs if a library is already installed.
 func TestInstallTwice(t *testing.T) {
-	w := newWorld(t)
-	w.npm(goodTarball)
-	if _, err := w.in.install(context.Background()); err != nil {
+	w := newInstallFixture(t)
+	w.addNpm(goodTarball)
+	if _, err := w.installer.install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	w.script("npm", "exit 1")
-	lib, err := w.in.install(context.Background())
+	w.addScript("npm", "exit 1")
+	lib, err := w.installer.install(context.Background())
 	if err != nil || lib.Source != "cache" {
 		t.Errorf("got %+v, %v", lib, err)
 	}
@@ -275,36 +275,36 @@ func TestInstallTwice(t *testing.T) {
 
 // TestInstallOverAltered checks that a modified file in the cache is replaced.
 func TestInstallOverAltered(t *testing.T) {
-	w := newWorld(t)
-	w.npm(goodTarball)
-	lib, err := w.in.install(context.Background())
+	w := newInstallFixture(t)
+	w.addNpm(goodTarball)
+	lib, err := w.installer.install(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(lib.Path, []byte("altered"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); !errors.Is(err, ErrChecksum) {
+	if _, err := verifyCache(w.installer.pins, w.installer.dir, false, w.installer.log); !errors.Is(err, ErrChecksum) {
 		t.Errorf("altered: got %v", err)
 	}
-	if _, err := w.in.install(context.Background()); err != nil {
+	if _, err := w.installer.install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); err != nil {
+	if _, err := verifyCache(w.installer.pins, w.installer.dir, false, w.installer.log); err != nil {
 		t.Error(err)
 	}
-	if left := w.left(); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	if leftovers := w.leftovers(); len(leftovers) != 1 {
+		t.Errorf("left behind: %v", leftovers)
 	}
 }
 
 func TestInstallAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.npm(goodTarball)
+	w := newInstallFixture(t)
+	w.addNpm(goodTarball)
 	var wg sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {
-		wg.Go(func() { _, errs[i] = w.in.install(context.Background()) })
+		wg.Go(func() { _, errs[i] = w.installer.install(context.Background()) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -312,29 +312,29 @@ func TestInstallAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); err != nil {
+	if _, err := verifyCache(w.installer.pins, w.installer.dir, false, w.installer.log); err != nil {
 		t.Error(err)
 	}
-	if left := w.left(); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	if leftovers := w.leftovers(); len(leftovers) != 1 {
+		t.Errorf("left behind: %v", leftovers)
 	}
 }
 
 func TestInstallUnwritable(t *testing.T) {
-	w := newWorld(t)
-	w.npm(goodTarball)
+	w := newInstallFixture(t)
+	w.addNpm(goodTarball)
 	file := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o600)
-	w.in.dir = filepath.Join(file, "x", "y")
-	if _, err := w.in.install(context.Background()); err == nil || !strings.Contains(err.Error(), file) {
+	w.installer.dir = filepath.Join(file, "x", "y")
+	if _, err := w.installer.install(context.Background()); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestInstallRemovesStale(t *testing.T) {
-	w := newWorld(t)
-	w.npm(goodTarball)
-	parent := filepath.Dir(w.in.dir)
+	w := newInstallFixture(t)
+	w.addNpm(goodTarball)
+	parent := filepath.Dir(w.installer.dir)
 	old, recent := filepath.Join(parent, staleName+"1"), filepath.Join(parent, staleName+"2")
 	for _, d := range []string{old, recent} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -343,7 +343,7 @@ func TestInstallRemovesStale(t *testing.T) {
 	}
 	past := time.Now().Add(-48 * time.Hour)
 	os.Chtimes(old, past, past)
-	if _, err := w.in.install(context.Background()); err != nil {
+	if _, err := w.installer.install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
@@ -422,10 +422,10 @@ func TestPinsPublished(t *testing.T) {
 // are loaded. Unlisted files are removed, and a folder for which no package is published is
 // ignored.
 func TestProvidersChecked(t *testing.T) {
-	w := newWorld(t)
+	w := newInstallFixture(t)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	pins := []pin{{source: sourcePip, gpu: true, platform: platform, files: []pinnedFile{{"a", libraryFile, sum(library)}, {"b", "provider", sum(library[:100])}}}}
-	dir := w.in.dir
+	pins := []pin{{source: sourcePip, gpu: true, platform: platform, files: []pinnedFile{{"a", libraryFile, sum(fakeLibrary)}, {"b", "provider", sum(fakeLibrary[:100])}}}}
+	dir := w.installer.dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -435,10 +435,10 @@ func TestProvidersChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(libraryFile, library)
+	put(libraryFile, fakeLibrary)
 	put("provider", []byte("planted"))
 	put("other", nil)
-	p, err := cached(pins, dir, true, w.in.log)
+	p, err := verifyCache(pins, dir, true, w.installer.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,11 +449,11 @@ func TestProvidersChecked(t *testing.T) {
 	if err := lib.checkProviders(); !errors.Is(err, ErrChecksum) || !strings.Contains(err.Error(), "provider was altered") {
 		t.Errorf("got %v", err)
 	}
-	put("provider", library[:100])
+	put("provider", fakeLibrary[:100])
 	if err := lib.checkProviders(); err != nil {
 		t.Error(err)
 	}
-	if _, err := cached(pins, dir, false, w.in.log); !errors.Is(err, ErrUnsupported) {
+	if _, err := verifyCache(pins, dir, false, w.installer.log); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("no package is published: %v", err)
 	}
 	if err := (Library{Path: lib.Path}).checkProviders(); err != nil {

@@ -71,28 +71,28 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	}
 	for _, gpu := range order {
 		if err := ctx.Err(); err != nil {
-			return Library{}, s.seen, context.Cause(ctx)
+			return Library{}, s.candidates, context.Cause(ctx)
 		}
-		if s.cache(gpu) {
-			return s.found, s.seen, nil
+		if s.considerCache(gpu) {
+			return s.found, s.candidates, nil
 		}
 	}
 	for _, dir := range systemDirs() {
 		for _, path := range librariesIn(dir) {
-			if s.system(path) {
-				return s.found, s.seen, nil
+			if s.considerSystem(path) {
+				return s.found, s.candidates, nil
 			}
 		}
 	}
 	if s.gpu {
-		return Library{}, s.seen, noGPULibrary("")
+		return Library{}, s.candidates, noGPULibrary("")
 	}
-	return Library{}, s.seen, fmt.Errorf("%w: install or name one", ErrNotFound)
+	return Library{}, s.candidates, fmt.Errorf("%w: install or name one", ErrNotFound)
 }
 
 func findNamed(path, source, provider string, log *slog.Logger) (Library, []Candidate, error) {
 	c := Candidate{Path: path, Source: source}
-	p, err := pinNamed(path, log)
+	p, err := pinOfNamed(path, log)
 	lib := Library{Path: path}
 	if err == nil {
 		lib, err = inspect(path, p)
@@ -113,9 +113,9 @@ func findNamed(path, source, provider string, log *slog.Logger) (Library, []Cand
 	return lib, []Candidate{c}, nil
 }
 
-// pinNamed returns the pin of a named library that is in the cache. It returns nil for
+// pinOfNamed returns the pin of a named library that is in the cache. It returns nil for
 // libraries in other folders.
-func pinNamed(path string, log *slog.Logger) (*pin, error) {
+func pinOfNamed(path string, log *slog.Logger) (*pin, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, nil // inspect reports the problem
@@ -125,10 +125,10 @@ func pinNamed(path string, log *slog.Logger) (*pin, error) {
 		if err != nil {
 			continue
 		}
-		if of, err := filepath.EvalSymlinks(dir); err != nil || filepath.Dir(real) != of {
+		if cacheFolder, err := filepath.EvalSymlinks(dir); err != nil || filepath.Dir(real) != cacheFolder {
 			continue
 		}
-		p, err := cached(pins, dir, gpu, log)
+		p, err := verifyCache(pins, dir, gpu, log)
 		return &p, err
 	}
 	return nil, nil
@@ -136,14 +136,14 @@ func pinNamed(path string, log *slog.Logger) (*pin, error) {
 
 // search collects candidates for Find.
 type search struct {
-	gpu   bool // accept only a library with the CUDA provider
-	log   *slog.Logger
-	found Library
-	seen  []Candidate
-	real  []string // resolved paths of examined files
+	gpu        bool // accept only a library with the CUDA provider
+	log        *slog.Logger
+	found      Library
+	candidates []Candidate
+	resolved   []string // resolved paths of examined files
 }
 
-func (s *search) cache(gpu bool) bool {
+func (s *search) considerCache(gpu bool) bool {
 	dir, err := cacheDir(gpu)
 	if err != nil {
 		return false
@@ -152,20 +152,20 @@ func (s *search) cache(gpu bool) bool {
 	if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	p, err := cached(pins, dir, gpu, s.log)
+	p, err := verifyCache(pins, dir, gpu, s.log)
 	if err != nil {
-		s.seen = append(s.seen, Candidate{Path: main, Source: "cache", Reason: err.Error()})
+		s.candidates = append(s.candidates, Candidate{Path: main, Source: "cache", Reason: err.Error()})
 		return false
 	}
 	return s.consider(main, "cache", &p)
 }
 
-func (s *search) system(path string) bool {
+func (s *search) considerSystem(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil || slices.Contains(s.real, real) {
+	if err != nil || slices.Contains(s.resolved, real) {
 		return false
 	}
-	s.real = append(s.real, real)
+	s.resolved = append(s.resolved, real)
 	return s.consider(path, "system", nil)
 }
 
@@ -181,7 +181,7 @@ func (s *search) consider(path, source string, p *pin) bool {
 		lib.Source = source
 		s.found = lib
 	}
-	s.seen = append(s.seen, c)
+	s.candidates = append(s.candidates, c)
 	return c.Used
 }
 
@@ -273,14 +273,14 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absolute keeps only the absolute paths of a search list. Relative ones depend on the working
+// absoluteDirs keeps only the absolute paths of a search list. Relative ones depend on the working
 // directory.
-func absolute(dirs []string) []string {
-	var kept []string
+func absoluteDirs(dirs []string) []string {
+	var absolutes []string
 	for _, d := range dirs {
 		if filepath.IsAbs(d) {
-			kept = append(kept, filepath.Clean(d))
+			absolutes = append(absolutes, filepath.Clean(d))
 		}
 	}
-	return kept
+	return absolutes
 }

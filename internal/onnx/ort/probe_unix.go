@@ -108,9 +108,9 @@ func hasCuDNN() bool {
 	return false
 }
 
-// keepSignals restores the signal handlers after f. CUDA's libraries install handlers that
+// preserveSignals restores the signal handlers after f. CUDA's libraries install handlers that
 // crash a Go program on Ctrl-C. Calls must not overlap.
-func keepSignals(f func() error) error {
+func preserveSignals(f func() error) error {
 	C.attach_save_signals()
 	defer C.attach_restore_signals()
 	return f()

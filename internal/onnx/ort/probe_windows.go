@@ -64,5 +64,5 @@ func hasCuDNN() bool {
 	return syscall.NewLazyDLL("cudnn64_9.dll").Load() == nil
 }
 
-// keepSignals only calls f, because libraries cannot replace signal handlers on Windows.
-func keepSignals(f func() error) error { return f() }
+// preserveSignals only calls f, because libraries cannot replace signal handlers on Windows.
+func preserveSignals(f func() error) error { return f() }

@@ -23,7 +23,7 @@ func (r *Runtime) tryCUDA() error {
 	}
 	environment.Lock()
 	defer environment.Unlock()
-	return keepSignals(r.startCUDA)
+	return preserveSignals(r.startCUDA)
 }
 
 func (r *Runtime) startCUDA() error {
@@ -53,13 +53,13 @@ func (r *Runtime) startCUDA() error {
 
 // checkProviders verifies the cached files that the runtime loads for CUDA, once per process.
 func (lib Library) checkProviders() error {
-	if lib.pin == nil || environment.checked == lib.Path {
+	if lib.pin == nil || environment.checkedCUDA == lib.Path {
 		return nil
 	}
-	if err := lib.pin.verify(filepath.Dir(lib.Path), lib.pin.providers()); err != nil {
+	if err := lib.pin.verify(filepath.Dir(lib.Path), lib.pin.providerFiles()); err != nil {
 		return fmt.Errorf("%w; install it again", err)
 	}
-	environment.checked = lib.Path
+	environment.checkedCUDA = lib.Path
 	return nil
 }
 

@@ -8,9 +8,9 @@ import (
 
 func TestCUDAError(t *testing.T) {
 	for _, c := range []struct {
-		raw  string
-		is   error
-		says []string
+		raw      string
+		is       error
+		contains []string
 	}{
 		{"/onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:1988 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : " +
 			"Failed to load library /x/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open shared object file: No such file or directory",
@@ -20,11 +20,11 @@ func TestCUDAError(t *testing.T) {
 		{"CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=h", ErrNoDevice, []string{"no CUDA-capable device"}},
 		{"CUDA failure 35: CUDA driver version is insufficient for CUDA runtime version", ErrNoDevice, []string{"update its driver"}},
 	} {
-		err := cudaError(sentence(errors.New(c.raw)))
+		err := cudaError(cleanError(errors.New(c.raw)))
 		if !errors.Is(err, c.is) {
 			t.Errorf("%v is not %v", err, c.is)
 		}
-		for _, s := range c.says {
+		for _, s := range c.contains {
 			if !strings.Contains(err.Error(), s) {
 				t.Errorf("%q does not say %q", err, s)
 			}
@@ -45,11 +45,11 @@ func TestSentence(t *testing.T) {
 		"Exception: a.h:3: Something failed (see log) twice.": "exception: Something failed (see log) twice",
 		"ORT went wrong": "ORT went wrong",
 	} {
-		if got := sentence(errors.New(raw)).Error(); got != want {
+		if got := cleanError(errors.New(raw)).Error(); got != want {
 			t.Errorf("%q:\n got %q\nwant %q", raw, got, want)
 		}
 	}
-	if sentence(nil) != nil {
+	if cleanError(nil) != nil {
 		t.Error("nil became an error")
 	}
 }

@@ -72,11 +72,11 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 // run calls the binding. If the context can be cancelled, it uses run options to stop the run.
 func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error {
 	if ctx.Done() == nil {
-		return sentence(s.dyn.Run(in, out))
+		return cleanError(s.dyn.Run(in, out))
 	}
 	ro, err := onnxruntime_go.NewRunOptions()
 	if err != nil {
-		return sentence(err)
+		return cleanError(err)
 	}
 	defer ro.Destroy()
 	terminated := make(chan struct{})
@@ -91,7 +91,7 @@ func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return sentence(err)
+	return cleanError(err)
 }
 
 // bind checks that tensors fit and returns their values in the binding.
@@ -104,7 +104,7 @@ func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxrunti
 	}
 	values := make([]onnxruntime_go.Value, len(ts))
 	for i, t := range ts {
-		if err := fit(kind, want[i], t); err != nil {
+		if err := checkFit(kind, want[i], t); err != nil {
 			return nil, err
 		}
 		values[i] = t.value
@@ -112,7 +112,7 @@ func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxrunti
 	return values, nil
 }
 
-func fit(kind string, want ValueInfo, t *Tensor) error {
+func checkFit(kind string, want ValueInfo, t *Tensor) error {
 	if t == nil || t.data == nil {
 		return fmt.Errorf("%s %q: %w", kind, want.Name, errClosed)
 	}

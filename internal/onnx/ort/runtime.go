@@ -67,13 +67,13 @@ type Runtime struct {
 var environment struct {
 	sync.Mutex
 	path string
-	// main is the library's file, and sha256 its checksum or "" if it has no pin.
-	main   fs.FileInfo
-	sha256 string
-	users  int
-	warned bool // the warning that CUDA does not work was printed
-	// checked is the library whose CUDA provider was verified.
-	checked string
+	// file is the library's file, and sha256 its checksum or "" if it has no pin.
+	file         fs.FileInfo
+	sha256       string
+	openRuntimes int
+	warned       bool // the warning that CUDA does not work was printed
+	// checkedCUDA is the library whose CUDA provider was verified.
+	checkedCUDA string
 }
 
 // Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if
@@ -114,14 +114,14 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		case provider == "cuda":
 			r.Close()
 			return nil, err
-		case warnOnce():
+		case firstWarning():
 			o.log().Warn("running on the CPU", "reason", err)
 		}
 	}
 	return r, nil
 }
 
-func warnOnce() bool {
+func firstWarning() bool {
 	environment.Lock()
 	defer environment.Unlock()
 	first := !environment.warned
@@ -129,14 +129,14 @@ func warnOnce() bool {
 	return first
 }
 
-// loaded reports whether the environment has loaded this file with this checksum and the file
+// isLoaded reports whether the environment has loaded this file with this checksum and the file
 // has not changed since. Such a file is not hashed again, because the loader does not read it
 // again.
-func loaded(file fs.FileInfo, sha256 string) bool {
+func isLoaded(file fs.FileInfo, sha256 string) bool {
 	environment.Lock()
 	defer environment.Unlock()
-	return environment.sha256 == sha256 && os.SameFile(environment.main, file) &&
-		environment.main.Size() == file.Size() && environment.main.ModTime().Equal(file.ModTime())
+	return environment.sha256 == sha256 && os.SameFile(environment.file, file) &&
+		environment.file.Size() == file.Size() && environment.file.ModTime().Equal(file.ModTime())
 }
 
 func acquire(lib Library, debug bool) error {
@@ -147,12 +147,12 @@ func acquire(lib Library, debug bool) error {
 	environment.Lock()
 	defer environment.Unlock()
 	if environment.path != "" && environment.path != path {
-		if environment.users > 0 {
+		if environment.openRuntimes > 0 {
 			return fmt.Errorf("cannot load %s: this process already uses %s", path, environment.path)
 		}
 		environment.path, environment.sha256 = "", ""
 		if err := onnxruntime_go.DestroyEnvironment(); err != nil {
-			return fmt.Errorf("unload the previous library: %w", sentence(err))
+			return fmt.Errorf("unload the previous library: %w", cleanError(err))
 		}
 	}
 	if environment.path == "" {
@@ -167,17 +167,17 @@ func acquire(lib Library, debug bool) error {
 		}
 		onnxruntime_go.SetSharedLibraryPath(path)
 		if err := onnxruntime_go.InitializeEnvironment(level); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrLibrary, path, sentence(err))
+			return fmt.Errorf("%w: %s: %w", ErrLibrary, path, cleanError(err))
 		}
 		if err := onnxruntime_go.DisableTelemetry(); err != nil {
-			return sentence(err)
+			return cleanError(err)
 		}
 		environment.path = path
 		if main, err := os.Lstat(path); err == nil && lib.pin != nil {
-			environment.main, environment.sha256 = main, lib.pin.files[0].sha256
+			environment.file, environment.sha256 = main, lib.pin.files[0].sha256
 		}
 	}
-	environment.users++
+	environment.openRuntimes++
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (r *Runtime) Close() error {
 		r.blas().close()
 		environment.Lock()
 		defer environment.Unlock()
-		environment.users--
+		environment.openRuntimes--
 	})
 	return nil
 }
@@ -214,12 +214,12 @@ func (r *Runtime) CUDA() error { return r.cuda() }
 func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.SessionOptions, err error) {
 	so, err = onnxruntime_go.NewSessionOptions()
 	if err != nil {
-		return nil, sentence(err)
+		return nil, cleanError(err)
 	}
 	defer func() {
 		if err != nil {
 			so.Destroy()
-			so, err = nil, sentence(err)
+			so, err = nil, cleanError(err)
 		}
 	}()
 	// Idle threads of the pool spin while they wait for work. Spinning longer than the usual

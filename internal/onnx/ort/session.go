@@ -72,7 +72,7 @@ func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []str
 func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOptions) (*Session, error) {
 	if m.Unfused {
 		if err := so.SetGraphOptimizationLevel(onnxruntime_go.GraphOptimizationLevelEnableBasic); err != nil {
-			return nil, sentence(err)
+			return nil, cleanError(err)
 		}
 	}
 	if err := onnx.CheckExternal(m.Proto, m.Dir); err != nil {
@@ -80,10 +80,10 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	}
 	s := &Session{}
 	var err error
-	if s.inputs, err = pickInputs(m.Proto.GetGraph(), inputs); err != nil {
+	if s.inputs, err = selectInputs(m.Proto.GetGraph(), inputs); err != nil {
 		return nil, err
 	}
-	if s.outputs, err = pick("output", valueInfos(m.Proto.GetGraph().GetOutput()), outputs, nil); err != nil {
+	if s.outputs, err = selectValues("output", valueInfos(m.Proto.GetGraph().GetOutput()), outputs, nil); err != nil {
 		return nil, err
 	}
 	data, err := proto.Marshal(m.Proto)
@@ -92,44 +92,44 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	}
 	if m.Dir != "" {
 		if err := so.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", m.Dir); err != nil {
-			return nil, sentence(err)
+			return nil, cleanError(err)
 		}
 	}
 	if s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), names(s.outputs), so); err != nil {
-		return nil, fmt.Errorf("load the model: %w", sentence(err))
+		return nil, fmt.Errorf("load the model: %w", cleanError(err))
 	}
 	return s, nil
 }
 
-func pickInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
+func selectInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
 	// Below IR version 4 initializers are inputs too.
 	defaults := map[string]bool{}
 	for _, t := range g.GetInitializer() {
 		defaults[t.GetName()] = true
 	}
 	have := valueInfos(g.GetInput())
-	picked, err := pick("input", have, want, defaults)
+	selected, err := selectValues("input", have, want, defaults)
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range have {
-		given := slices.ContainsFunc(picked, func(p ValueInfo) bool { return p.Name == v.Name })
+		given := slices.ContainsFunc(selected, func(p ValueInfo) bool { return p.Name == v.Name })
 		if !given && !defaults[v.Name] {
 			return nil, fmt.Errorf("the model also needs input %q", v.Name)
 		}
 	}
-	if len(picked) == 0 {
+	if len(selected) == 0 {
 		return nil, errors.New("the model has no input")
 	}
-	return picked, nil
+	return selected, nil
 }
 
-func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([]ValueInfo, error) {
-	var picked []ValueInfo
+func selectValues(kind string, have []ValueInfo, want []string, skip map[string]bool) ([]ValueInfo, error) {
+	var selected []ValueInfo
 	if want == nil {
 		for _, v := range have {
 			if !skip[v.Name] {
-				picked = append(picked, v)
+				selected = append(selected, v)
 			}
 		}
 	}
@@ -138,9 +138,9 @@ func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([
 		if i < 0 {
 			return nil, fmt.Errorf("the model has no %s %q, it has %q", kind, name, names(have))
 		}
-		picked = append(picked, have[i])
+		selected = append(selected, have[i])
 	}
-	for _, v := range picked {
+	for _, v := range selected {
 		switch {
 		case v.kind != "":
 			return nil, fmt.Errorf("%w: %s %q is a %s, not a tensor", ErrDType, kind, v.Name, strings.ToLower(v.kind))
@@ -150,7 +150,7 @@ func pick(kind string, have []ValueInfo, want []string, skip map[string]bool) ([
 			return nil, fmt.Errorf("%w: %s %q is %s", ErrDType, kind, v.Name, onnx.DTypeName(int32(v.DType)))
 		}
 	}
-	return picked, nil
+	return selected, nil
 }
 
 func names(vs []ValueInfo) []string {
@@ -181,5 +181,5 @@ func (s *Session) Close() error {
 	}
 	dyn := s.dyn
 	s.dyn = nil
-	return sentence(dyn.Destroy())
+	return cleanError(dyn.Destroy())
 }

@@ -22,7 +22,7 @@ func TestKeepSignals(t *testing.T) {
 	const s = syscall.SIGUSR2
 	before := handler(t, s)
 	defer signal.Reset(s)
-	err := keepSignals(func() error {
+	err := preserveSignals(func() error {
 		signal.Ignore(s)
 		if handler(t, s) == before {
 			t.Error("the handler did not change")

@@ -16,6 +16,6 @@ var libraryPatterns = []string{"libonnxruntime.dylib", "libonnxruntime.*.dylib"}
 
 // systemDirs lists the folders that the loader, Homebrew and MacPorts use.
 func systemDirs() []string {
-	dirs := absolute(filepath.SplitList(os.Getenv(libraryPathVariable)))
+	dirs := absoluteDirs(filepath.SplitList(os.Getenv(libraryPathVariable)))
 	return append(dirs, "/opt/homebrew/lib", "/usr/local/lib", "/opt/local/lib", "/usr/lib")
 }

@@ -18,7 +18,7 @@ var libraryPatterns = []string{"libonnxruntime.so", "libonnxruntime.so.*"}
 
 // systemDirs lists the folders that the loader searches.
 func systemDirs() []string {
-	dirs := absolute(filepath.SplitList(os.Getenv(libraryPathVariable)))
+	dirs := absoluteDirs(filepath.SplitList(os.Getenv(libraryPathVariable)))
 	dirs = append(dirs, "/usr/local/lib", "/usr/local/lib64")
 	dirs = append(dirs, loaderConfig("/etc/ld.so.conf", 4)...)
 	return append(dirs, "/usr/lib", "/usr/lib64", "/lib", "/lib64")
@@ -47,7 +47,7 @@ func loaderConfig(path string, depth int) []string {
 				}
 			}
 		case len(words) == 1:
-			dirs = append(dirs, absolute(words)...)
+			dirs = append(dirs, absoluteDirs(words)...)
 		}
 	}
 	return dirs

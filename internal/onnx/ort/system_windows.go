@@ -23,7 +23,7 @@ func systemDirs() []string {
 		dirs = append(dirs, filepath.Dir(exe))
 	}
 	root := strings.ToLower(filepath.Clean(os.Getenv("SystemRoot")))
-	for _, d := range absolute(filepath.SplitList(os.Getenv(libraryPathVariable))) {
+	for _, d := range absoluteDirs(filepath.SplitList(os.Getenv(libraryPathVariable))) {
 		if lower := strings.ToLower(d); lower == root || strings.HasPrefix(lower, root+`\`) {
 			continue
 		}

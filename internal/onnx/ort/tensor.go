@@ -22,18 +22,18 @@ type Number interface {
 // elements maps ONNX element types to Go types. A model's inputs and outputs may also have half
 // precision or newer types, but a [Tensor] cannot hold them.
 var elements = map[pb.TensorProto_DataType]element{
-	pb.TensorProto_FLOAT: of[float32]{}, pb.TensorProto_DOUBLE: of[float64]{}, pb.TensorProto_BOOL: of[bool]{},
-	pb.TensorProto_INT8: of[int8]{}, pb.TensorProto_INT16: of[int16]{}, pb.TensorProto_INT32: of[int32]{}, pb.TensorProto_INT64: of[int64]{},
-	pb.TensorProto_UINT8: of[uint8]{}, pb.TensorProto_UINT16: of[uint16]{}, pb.TensorProto_UINT32: of[uint32]{}, pb.TensorProto_UINT64: of[uint64]{},
+	pb.TensorProto_FLOAT: elementOf[float32]{}, pb.TensorProto_DOUBLE: elementOf[float64]{}, pb.TensorProto_BOOL: elementOf[bool]{},
+	pb.TensorProto_INT8: elementOf[int8]{}, pb.TensorProto_INT16: elementOf[int16]{}, pb.TensorProto_INT32: elementOf[int32]{}, pb.TensorProto_INT64: elementOf[int64]{},
+	pb.TensorProto_UINT8: elementOf[uint8]{}, pb.TensorProto_UINT16: elementOf[uint16]{}, pb.TensorProto_UINT32: elementOf[uint32]{}, pb.TensorProto_UINT64: elementOf[uint64]{},
 }
 
 type element interface {
-	adopt(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor
+	toTensor(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor
 }
 
-type of[T Number] struct{}
+type elementOf[T Number] struct{}
 
-func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
+func (elementOf[T]) toTensor(v onnxruntime_go.Value) (*Tensor, bool) {
 	w, ok := v.(*onnxruntime_go.Tensor[T])
 	if !ok {
 		return nil, false
@@ -45,7 +45,7 @@ func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
 
 func dtypeOf[T Number]() pb.TensorProto_DataType {
 	for d, e := range elements {
-		if _, ok := e.(of[T]); ok {
+		if _, ok := e.(elementOf[T]); ok {
 			return d
 		}
 	}
@@ -67,7 +67,7 @@ type Tensor struct {
 // until Close, and may be changed between runs.
 func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: dtypeOf[T](), data: data}
-	if err := t.check(len(data)); err != nil {
+	if err := t.checkShape(len(data)); err != nil {
 		return nil, err
 	}
 	return wrap(t, data, func() (onnxruntime_go.Value, error) {
@@ -78,7 +78,7 @@ func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 // NewStrings copies texts to a tensor. Texts must not contain zero bytes.
 func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: pb.TensorProto_STRING, data: texts}
-	if err := t.check(len(texts)); err != nil {
+	if err := t.checkShape(len(texts)); err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(texts, func(s string) bool { return strings.IndexByte(s, 0) >= 0 }); i >= 0 {
@@ -91,7 +91,7 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("string tensor of shape %v: %w", shape, sentence(err))
+		return nil, fmt.Errorf("string tensor of shape %v: %w", shape, cleanError(err))
 	}
 	t.value = v
 	runtime.SetFinalizer(t, (*Tensor).Close)
@@ -106,7 +106,7 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 	v, err := value()
 	if err != nil {
 		t.pin.Unpin()
-		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.holds(), t.shape, sentence(err))
+		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.typeName(), t.shape, cleanError(err))
 	}
 	t.value = v
 	// Unpin the memory of a tensor that the caller forgot to close before it is collected.
@@ -114,22 +114,22 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 	return t, nil
 }
 
-// holds returns the name of the element type.
-func (t *Tensor) holds() string { return onnx.DTypeName(int32(t.dtype)) }
+// typeName returns the name of the element type.
+func (t *Tensor) typeName() string { return onnx.DTypeName(int32(t.dtype)) }
 
-func (t *Tensor) check(n int) error {
+func (t *Tensor) checkShape(n int) error {
 	if len(t.shape) == 0 {
-		return fmt.Errorf("%s tensor without axes: scalars are not supported", t.holds())
+		return fmt.Errorf("%s tensor without axes: scalars are not supported", t.typeName())
 	}
 	want := int64(1)
 	for _, d := range t.shape {
 		if d < 0 || (d > 0 && want > math.MaxInt64/d) {
-			return fmt.Errorf("%s tensor of shape %v: negative or too large", t.holds(), t.shape)
+			return fmt.Errorf("%s tensor of shape %v: negative or too large", t.typeName(), t.shape)
 		}
 		want *= d
 	}
 	if want != int64(n) {
-		return fmt.Errorf("%s tensor of shape %v takes %d elements, got %d", t.holds(), t.shape, want, n)
+		return fmt.Errorf("%s tensor of shape %v takes %d elements, got %d", t.typeName(), t.shape, want, n)
 	}
 	return nil
 }
@@ -169,14 +169,14 @@ func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
 		texts, err := s.GetContents()
 		if err != nil {
 			v.Destroy()
-			return nil, sentence(err)
+			return nil, cleanError(err)
 		}
 		t := &Tensor{shape: s.GetShape(), dtype: pb.TensorProto_STRING, data: texts, value: s}
 		runtime.SetFinalizer(t, (*Tensor).Close)
 		return t, nil
 	}
 	for _, e := range elements {
-		if t, ok := e.adopt(v); ok {
+		if t, ok := e.toTensor(v); ok {
 			return t, nil
 		}
 	}
