@@ -133,8 +133,8 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 func (f *File) Commit() error { return Commit(f) }
 
 // Commit commits several files together. It syncs all of them to disk before it renames the
-// first, so a full disk or a cancelled context leaves all old files in place. It renames
-// the files in the given order.
+// first. A full disk or a cancelled context therefore leaves all old files in place. Commit
+// renames the files in the given order.
 func Commit(files ...*File) (err error) {
 	for _, f := range files {
 		f.mu.Lock()
