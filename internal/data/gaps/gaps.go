@@ -57,10 +57,10 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 			rarest, together = append(rarest, largest), append(together, sum)
 		}
 	}
-	// A share of fraction/2 of the reference rows, and at least one row, may exceed each of
-	// the two limits. A single unusual row therefore cannot raise a limit. If there are few
-	// reference rows, even one row is too large a share, and the limits are the largest
-	// values.
+	// Up to fraction/2 of the reference rows, and at least one row, may exceed each of the
+	// two limits. A single unusual row therefore cannot raise a limit. If there are few
+	// reference rows, even one row is more than the fraction allows, and the limits are the
+	// largest values.
 	exceeding := int(math.Ceil(fraction / 2 * float64(p.Rows)))
 	probabilityUnseen := func() float64 { return 2 * float64(exceeding+1) / float64(p.Rows+1) }
 	if probabilityUnseen() > maxExcess*fraction {
@@ -148,10 +148,10 @@ func (p *Profile) Restored() error {
 const falseAlarmRate = 0.01
 
 // Unusual reports whether a column is empty more often in new rows than in reference rows.
-// empty counts the empty cells in further new rows, and referenceEmpty those in the
-// reference rows. If the column was never empty in the reference rows, a single empty cell
-// is unusual. Otherwise Fisher's exact test decides, with a Bonferroni correction for the
-// number of columns.
+// empty counts the empty cells in further new rows. referenceEmpty counts the empty cells
+// in the reference rows. If the column was never empty in the reference rows, a single
+// empty cell is unusual. Otherwise Fisher's exact test decides, with a Bonferroni
+// correction for the number of columns.
 func Unusual(empty, further, referenceEmpty, reference, columns int) bool {
 	switch {
 	case empty == 0:

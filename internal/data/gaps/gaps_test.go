@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// emptyCells returns a matrix with one row for each list. A list names the empty columns of its
-// row, which are set to 1.
+// emptyCells returns a matrix with one row for each list. A list contains the empty columns
+// of its row, which are set to 1.
 func emptyCells(columns int, emptyColumns ...[]int) blas32.General {
 	m := rows.New(len(emptyColumns), columns)
 	for i, columnsOfRow := range emptyColumns {
