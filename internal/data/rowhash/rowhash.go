@@ -54,8 +54,8 @@ func Inputs(b ood.InputBlock) []Hash {
 	return list
 }
 
-// Features returns the hash of each row across several matrices with the same number of
-// rows, such as the features and earlier layers of a model.
+// Features returns the hash of each row across several matrices, such as the features and
+// earlier layers of a model. All matrices have the same number of rows.
 func Features(matrices ...blas32.General) []Hash {
 	list := make([]Hash, matrices[0].Rows)
 	var scratch []byte

@@ -92,8 +92,8 @@ func (s Sample) OK(n int) bool {
 // Matches counts rows that were compared with a sample.
 type Matches struct {
 	Rows     int `json:"rows"`
-	Compared int `json:"compared"` // number of Rows whose hashes are in the range of the sample
-	Found    int `json:"found"`    // number of Compared whose hashes are in the sample
+	Compared int `json:"compared"` // number of rows with a hash in the range of the sample
+	Found    int `json:"found"`    // number of compared rows with a hash in the sample
 	// Sampled and Repeated are the fields Rows and Repeated of the sample. Part is true if
 	// the sample may lack the hashes of some rows.
 	Sampled  int  `json:"sampled"`
