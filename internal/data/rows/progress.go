@@ -11,8 +11,8 @@ func (p Progress) Tell(fraction float64) {
 	}
 }
 
-// Sub returns a Progress for a part of the work. It maps fractions 0 to 1 of the part to
-// fractions from and to of the whole.
+// Sub returns a Progress for a part of the work. Fractions of the part, from 0 to 1, become
+// fractions of the whole between from and to.
 func (p Progress) Sub(from, to float64) Progress {
 	if p == nil {
 		return nil
