@@ -15,7 +15,7 @@ import (
 )
 
 // TestOverlappingEntries checks that an archive is rejected if several entries share the
-// same bytes, because reading it would need many times the memory of its size.
+// same bytes. Reading it could need many times the memory of its size.
 func TestOverlappingEntries(t *testing.T) {
 	var b bytes.Buffer
 	array := rows.Array{Shape: []int{100}, Data: make([]float32, 100)}
