@@ -24,9 +24,9 @@ type addedTokens struct {
 	tokens []addedToken
 }
 
-// readAdded checks the "added_tokens" of a file. It fills t.original with tokens to find in
-// the original text, t.normalized with tokens to find in the normalized text, and t.added
-// with the ids of all.
+// readAdded checks the "added_tokens" of a file. It stores tokens to find in the original
+// text in t.original, and tokens to find in the normalized text in t.normalized. t.added
+// gets the ids of all.
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	original, normalized := vocabulary{}, vocabulary{}
 	free := int32(t.model.size())

@@ -2,10 +2,14 @@
 // tokenizer.json and returns the same ids as Hugging Face's library tokenizers (release
 // 0.23.3). It supports the models WordPiece, byte-level BPE, BPE with byte fallback,
 // Unigram and WordLevel, with their normalizers, pre-tokenizers, added tokens and special
-// tokens. If a file contains an unsupported part, reading it returns an error that names
-// the part. Unsupported are other types of these parts (Nmt, UnicodeScripts, FixedLength,
-// CharDelimiterSplit), BPE with dropout, models without a token for unknown text, and
-// regular expressions with look-behind, anchors, lazy repeats or repeated groups.
+// tokens.
+//
+// If a file contains an unsupported part, reading it returns an error that names the part.
+// Unsupported parts are
+//
+//   - the types Nmt, UnicodeScripts, FixedLength and CharDelimiterSplit
+//   - BPE with dropout, and models without a token for unknown text
+//   - regular expressions with look-behind, anchors, lazy repeats or repeated groups
 //
 // Ids differ from the library's in one case. In this package, Unicode normal forms insert
 // U+034F after every 30 combining marks in a row, as in Unicode's Stream-Safe Text Format.
