@@ -485,8 +485,8 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 }
 
 // splitUsable divides columns into usable columns, which have a name and numbers, and
-// others. If at most wanted columns are usable, it returns an error for another column that
-// may be an input, because it has numbers in an unsupported notation or no values. Without
+// others. If at most wanted columns are usable, it returns an error if another column may
+// be an input. Such a column has numbers in an unsupported notation, or no values. Without
 // this error, a usable column could take the place of that input.
 func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others []int, err error) {
 	for _, j := range free {

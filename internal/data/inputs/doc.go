@@ -22,9 +22,9 @@
 //
 // A table is a file of rows with cells. A cell is a number, a text or, in JSON lines and
 // Parquet files, a list of numbers. Columns are matched with a model's inputs by name.
-// Among the other columns, texts go to the tokenizer, a column of file names to the image
-// input, and numbers in order to the remaining inputs. The first 64 rows determine the kind
-// of a column.
+// Other columns are matched by their content: texts go to the tokenizer, file names to the
+// image input, and numbers in order to the remaining inputs. The first 64 rows determine
+// the kind of a column.
 //
 // The first line of a table is a header if it contains a name and no number, or a requested
 // name. Any other first line is a row, so a header that contains only numbers is not

@@ -15,14 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OpenFeatures reads precomputed rows from an .npz archive. Its arrays are features (or
-// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list or label) n, and
-// earlier layers layer_0, layer_1 and so on, each n×h_l. An archive needs features or
-// logits, and the rest is optional. A Parquet file has columns with these names, with lists
-// of equal length. An .npy file contains only features n×h. For a NaN or an infinity, the
-// error names the row. Labels must be integers but are not checked otherwise, because OOD
-// rows are often labelled -1. Uncompressed float32 rows need little more memory than their
-// own size.
+// OpenFeatures reads precomputed rows from an .npz archive, a Parquet file or an .npy file.
+// The arrays of an archive are features (or feat_list) n×h, logits (or logit_list) n×c, and
+// labels (or label_list or label) n. Earlier layers are layer_0, layer_1 and so on, each
+// n×h_l. An archive needs features or logits, and the rest is optional. A Parquet file has
+// columns with these names, with lists of equal length. An .npy file contains only features
+// n×h. For a NaN or an infinity, the error names the row. Labels must be integers but are
+// not checked otherwise, because OOD rows are often labelled -1. Uncompressed float32 rows
+// need little more memory than their own size.
 func OpenFeatures(path string, expected ...Widths) (ood.Batch, error) {
 	b, _, err := OpenFeatureRows(path, Slice{}, expected...)
 	return b, err

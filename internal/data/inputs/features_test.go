@@ -129,7 +129,8 @@ func TestManyLayers(t *testing.T) {
 }
 
 // TestFeaturesMemory checks that a small file that inflates to many bytes is read with
-// little additional memory, and that wrong widths are reported before rows are read.
+// little additional memory. It also checks that wrong widths are reported before rows are
+// read.
 func TestFeaturesMemory(t *testing.T) {
 	const n, cols = 1 << 13, 1 << 10
 	path := writeNPZ(t, true, map[string]rows.Array{

@@ -117,10 +117,16 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// Open opens the inputs at path. They are an .npy array, an .npz archive (arrays with the
-// names of the model's inputs, or x or images; y or labels), a folder of images, one image,
-// a WebDataset (.tar, or a list in braces), or a table (.csv, .tsv, .txt, .jsonl,
-// .parquet). Set.Blocks reads the rows later. Errors name the file.
+// Open opens the inputs at path, which can be
+//
+//   - an .npy array
+//   - an .npz archive, with arrays named after the model's inputs, or x or
+//     images, and optionally y or labels
+//   - a folder of images, or one image
+//   - a WebDataset: a .tar file, or several .tar files listed in braces
+//   - a table: .csv, .tsv, .txt, .jsonl or .parquet
+//
+// Set.Blocks reads the rows later. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", "nchw", "nhwc":

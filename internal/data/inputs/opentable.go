@@ -138,9 +138,15 @@ func (h *cellCounts) allEmpty() bool { return h.numbers+h.texts+h.unreadable+h.l
 // isDoubtful reports whether most cells are numbers or dates in an unsupported notation.
 func (h *cellCounts) isDoubtful() bool { return h.numbers == 0 && h.unreadable > h.texts }
 
-// readTable opens a table: text with cells separated by commas, semicolons, tabs or spaces,
-// JSON objects on separate lines, lines of text, or a Parquet file. Text can have a header
-// and quotes. Columns that are not needed may contain anything.
+// readTable opens a table, which can be
+//
+//   - text with cells separated by commas, semicolons, tabs or spaces, with or
+//     without a header and quotes
+//   - JSON objects on separate lines
+//   - lines of text
+//   - a Parquet file
+//
+// Columns that are not needed may contain anything.
 func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
 	file, err := openTabular(ctx, path, o)
 	if err != nil {
@@ -171,7 +177,7 @@ func (t *tableReader) read(ctx context.Context) error {
 	return t.scan(ctx, first)
 }
 
-// sniff inspects the first rows, and returns the position of the first row.
+// sniff inspects the first rows of the table, and returns the position of its first row.
 func (t *tableReader) sniff(ctx context.Context) (first position, err error) {
 	if t.file != nil {
 		return first, t.sniffParquet(ctx)
@@ -205,7 +211,7 @@ func (t *tableReader) sniff(ctx context.Context) (first position, err error) {
 	names := t.header
 	if t.header == nil {
 		for _, c := range t.firstRow {
-			// Names may have several lines, but errors have one.
+			// A name can have several lines, but an error has one.
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
 	}

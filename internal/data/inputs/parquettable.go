@@ -27,7 +27,7 @@ func (f parquetTable) records(ctx context.Context, columns []int, from position)
 	r.rec.cells = make([]cell, len(r.all))
 	for j := range r.all {
 		if r.all[j].Kind == parquet.Other {
-			r.rec.cells[j].kind = other // not absent, because a model may accept missing numbers, and these values are not missing
+			r.rec.cells[j].kind = other // a model that accepts missing numbers must not take these values for missing
 		}
 	}
 	var err error

@@ -8,7 +8,7 @@ import (
 )
 
 // TestPositions checks that rows of a text file can be read in any order and are reported
-// with the right line, even if rows have several lines and comments are between them.
+// with the right line. Some rows have several lines, and comments are between rows.
 func TestPositions(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("note,x\n")

@@ -26,9 +26,9 @@ type table struct {
 
 func (t *table) rows() int { return t.n }
 
-// rowIndex records where rows begin. To need little memory for a million rows, it has the
-// offset of every indexStep-th row. It has the line only of rows that are not on the line
-// after the previous row.
+// rowIndex records where rows begin. To need little memory for a million rows, it stores
+// the offset of every indexStep-th row only. It stores the line of a row only if the row
+// does not begin on the line after the previous row.
 type rowIndex struct {
 	offsets []int64
 	jumps   []jump

@@ -200,7 +200,8 @@ func TestTableErrors(t *testing.T) {
 }
 
 // TestBlankLines checks that a blank line in a file with one column is a row with an empty
-// cell, so that later rows keep their labels. In other files it is not a row.
+// cell. Otherwise later rows would get wrong labels. In other files a blank line is not a
+// row.
 func TestBlankLines(t *testing.T) {
 	gap := float32(math.NaN())
 	for text, want := range map[string][]float32{

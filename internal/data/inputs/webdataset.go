@@ -27,7 +27,8 @@ import (
 //
 // Only the positions of images, arrays and texts are kept in memory, not their content.
 
-// IsArchive reports whether path names tar archives: one, or a list in braces.
+// IsArchive reports whether path is the name of a tar archive, or of several archives
+// listed in braces.
 func IsArchive(path string) bool {
 	return strings.EqualFold(strings.TrimRight(filepath.Ext(path), "}"), ".tar")
 }
@@ -364,8 +365,8 @@ func (a *archive) inputOf(s sample) (member, error) {
 	return member{}, a.sampleError(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageExtensions, " "), members))
 }
 
-// value returns the content of a sample under a name, which is the name of a member after
-// the first dot or a key of the .json member.
+// value returns the content of a sample under a name. The name is that of a member after
+// its first dot, or a key of the .json member.
 func (s sample) value(name string) (string, error) {
 	if text, ok := s.notes[name]; ok {
 		return strings.TrimSpace(string(text)), nil
