@@ -149,7 +149,8 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 		return nil, fmt.Errorf("%s: contains features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to use them"))
 	}
 	if errors.Is(err, inputs.ErrNoPixels) && r.Raw != nil && r.readOptions.Preprocess == "" {
-		// The preprocessing beside the model is for images, and these rows are not images.
+		// The preprocessing in the model's folder is for images, but these rows are not
+		// images.
 		r.Raw, r.Inputs.Preprocess, o.Preprocess = nil, nil, nil
 		set, err = inputs.Open(ctx, x, o)
 	}
