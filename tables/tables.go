@@ -85,8 +85,7 @@ type Table struct {
 //
 // Columns are found by their names, in any order, and other columns are allowed. A file
 // without a header must have the columns in the order of the fit. The first line of a text
-// file is a header if it contains names of expected columns, or if none of its cells is a
-// number.
+// file is a header if it contains names of expected columns, or if it contains no number.
 func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table, error) {
 	if !inputs.IsTable(path) {
 		return nil, fmt.Errorf("%s: a table is a .csv, .tsv, .txt, .jsonl or .parquet file", path)
