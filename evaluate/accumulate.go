@@ -16,11 +16,11 @@ import (
 type accumulator struct {
 	bundle     *attach.Bundle
 	o          Options
-	predictors []*attach.Predictor // one for each level; predictors[main] also has the detector and all other options of the user
-	main       int
+	predictors []*attach.Predictor // one for each level; predictors[mainLevel] also has the detector and all other options of the user
+	mainLevel  int
 
 	n       int
-	has     [len(optionalParts)]bool // has[k] reports whether all rows have optionalParts[k]
+	present [len(optionalParts)]bool // present[k] reports whether all rows have optionalParts[k]
 	scores  []float64
 	pValues []float64
 	groups  []string
@@ -64,7 +64,7 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 		options.Level, options.Levels, options.Samples = level, nil, 0
 		if level != p.Options().Level {
 			options.NoScore, options.MaxError = true, 0
-		} else if g.main = k; p.Bundle().IntervalModel != nil {
+		} else if g.mainLevel = k; p.Bundle().IntervalModel != nil {
 			options.Levels = quantile.Levels()
 		}
 		predictor, err := p.Bundle().Predictor(options)
@@ -97,7 +97,7 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 			return err
 		}
 	}
-	main := predictions[g.main]
+	main := predictions[g.mainLevel]
 	if len(main) == 0 {
 		return nil
 	}
@@ -132,13 +132,13 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 // logits.
 func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	n := r.Len()
-	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
+	present := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
 	for k, name := range optionalParts {
-		if g.n > 0 && has[k] != g.has[k] {
+		if g.n > 0 && present[k] != g.present[k] {
 			return fmt.Errorf("some rows have %s and others have none", name)
 		}
 	}
-	g.has = has
+	g.present = present
 	switch {
 	case groups != nil && len(groups) != n:
 		return fmt.Errorf("%s for %s", rows.Count(len(groups), "group"), rows.Count(n, "row"))
@@ -166,7 +166,7 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
 	e := &Evaluation{
 		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
-		Alpha: g.predictors[g.main].Options().Alpha, Level: g.predictors[g.main].Options().Level, Guarantees: []Guarantee{},
+		Alpha: g.predictors[g.mainLevel].Options().Alpha, Level: g.predictors[g.mainLevel].Options().Level, Guarantees: []Guarantee{},
 	}
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.evaluateFlags(e)

@@ -42,7 +42,7 @@ func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int
 		g.classes.sets = make([]outcomes, len(g.predictors))
 	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature
-	for i, prediction := range predictions[g.main] {
+	for i, prediction := range predictions[g.mainLevel] {
 		z := rows.Row(logits, i)
 		before, label := prediction.Confidence, z[labels[i]]
 		if !base.Sigmoid {
@@ -93,8 +93,8 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 		out.RiskCoverage = append(out.RiskCoverage, RiskPoint{Coverage: p.Coverage, Risk: p.Risk, Confidence: 1 - p.Threshold})
 	}
 	if e.Flags != nil {
-		alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
-		out.AccuracyFlagged, out.AccuracyUnflagged = rateWhere(n, right, alarm), rateWhere(n, right, func(i int) bool { return !alarm(i) })
+		isFlagged := func(i int) bool { return g.pValues[i] <= e.Alpha }
+		out.AccuracyFlagged, out.AccuracyUnflagged = rateWhere(n, right, isFlagged), rateWhere(n, right, func(i int) bool { return !isFlagged(i) })
 		area, _ := measure.AURC(g.scores, wrong)
 		out.AURCOODScore = &area
 	}
@@ -102,7 +102,7 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 		out.CalibrationAccuracy = rateWhere(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
 	g.evaluateSets(ctx, e, out)
-	if p := g.predictors[g.main]; p.Selective() != nil {
+	if p := g.predictors[g.mainLevel]; p.Selective() != nil {
 		accepted := func(i int) bool { return c.accept[i] }
 		out.Accepted, out.SelectiveError = rateWhere(n, accepted, nil), rateWhere(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.SelectiveError != nil {
@@ -115,7 +115,7 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 
 // evaluateSets evaluates prediction sets at every level, and tests their guarantees.
 func (g *accumulator) evaluateSets(ctx context.Context, e *Evaluation, out *Classifier) {
-	p := g.predictors[g.main]
+	p := g.predictors[g.mainLevel]
 	if p.Sets() == nil {
 		return
 	}

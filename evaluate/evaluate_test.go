@@ -59,7 +59,7 @@ func TestRegressor(t *testing.T) {
 	test := regressor(2, 1000, 2)
 	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{Levels: []float64{.5}})
 	for k, level := range []float64{.5, .9} {
-		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
+		p := targetsOf(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
 		for target := range 2 {
 			covered, width := 0, 0.
 			for i := range 1000 {
@@ -89,7 +89,7 @@ func TestRegressor(t *testing.T) {
 		// Compute the lowest decile of the model's predictions row by row.
 		order := make([]int, 1000)
 		floats.Argsort(value, order)
-		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
+		p := targetsOf(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
 		covered := 0
 		for _, i := range order[:100] {
 			if c, y := p[2*i+k], float64(test.Targets.Data[2*i+k]); c.Lower <= y && y <= c.Upper {
@@ -249,28 +249,28 @@ func TestBlocks(t *testing.T) {
 	single := func(yield func(attach.Rows, error) bool) {
 		yield(attach.Rows{Batch: test.Batch, Targets: test.Targets, Groups: groups}, nil)
 	}
-	cut := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, evaluate.Options{})
-	once := mustEvaluate(t, b, single, o, evaluate.Options{})
-	if cut.Targets[1].CRPS == nil || math.Abs(*cut.Targets[1].CRPS-*once.Targets[1].CRPS) > 1e-9 {
-		t.Errorf("CRPS %v in blocks and %v at once", *cut.Targets[1].CRPS, *once.Targets[1].CRPS)
+	inBlocks := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, evaluate.Options{})
+	atOnce := mustEvaluate(t, b, single, o, evaluate.Options{})
+	if inBlocks.Targets[1].CRPS == nil || math.Abs(*inBlocks.Targets[1].CRPS-*atOnce.Targets[1].CRPS) > 1e-9 {
+		t.Errorf("CRPS %v in blocks and %v at once", *inBlocks.Targets[1].CRPS, *atOnce.Targets[1].CRPS)
 	}
-	for _, e := range []*evaluate.Evaluation{cut, once} {
+	for _, e := range []*evaluate.Evaluation{inBlocks, atOnce} {
 		for i := range e.Targets { // floating-point sums depend on the order of the numbers
 			e.Targets[i].CRPS, e.Targets[i].PinballLoss = nil, nil
 		}
 	}
-	a, _ := json.Marshal(cut)
-	if z, err := json.Marshal(once); err != nil || string(a) != string(z) {
+	a, _ := json.Marshal(inBlocks)
+	if z, err := json.Marshal(atOnce); err != nil || string(a) != string(z) {
 		t.Errorf("%s\nand at once\n%s", a, z)
 	}
 	byGroup := 0
-	for _, p := range cut.Guarantees {
+	for _, p := range inBlocks.Guarantees {
 		if p.Kind == "interval_coverage" && p.Name != "" {
 			byGroup++
 		}
 	}
-	if byGroup != 6 || len(cut.Flags.ByGroup) != 3 {
-		t.Errorf("%d guarantees of groups, %+v", byGroup, cut.Flags.ByGroup)
+	if byGroup != 6 || len(inBlocks.Flags.ByGroup) != 3 {
+		t.Errorf("%d guarantees of groups, %+v", byGroup, inBlocks.Flags.ByGroup)
 	}
 }
 
@@ -330,8 +330,8 @@ func TestErrors(t *testing.T) {
 	unlabelled.Labels, noLogits.Logits = nil, blas32.General{}
 	wrong := blob(9, 10, 8, 3, 0)
 	wrong.Labels[4] = 3
-	one, two, valueless := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
-	valueless.Batch.Logits = blas32.General{}
+	one, two, noPredictions := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
+	noPredictions.Batch.Logits = blas32.General{}
 	for _, tt := range []struct {
 		name string
 		b    *attach.Bundle
@@ -346,7 +346,7 @@ func TestErrors(t *testing.T) {
 		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 group for 10 rows"},
 		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
 		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: noLogits}}, evaluate.Options{}, "some rows have logits and others have none"},
-		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: noPredictions.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
 		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
 		{"level", values, []attach.Rows{{Batch: one.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
@@ -597,7 +597,7 @@ func TestFlagByClassErrors(t *testing.T) {
 
 // TestClusters checks that sets by cluster have a guarantee for each cluster of classes.
 func TestClusters(t *testing.T) {
-	many := func(seed uint64, n int) ood.Batch { // the predictions of the model are random for rows of every second class
+	drawClasses := func(seed uint64, n int) ood.Batch { // the predictions of the model are random for rows of every second class
 		b, rng := blob(seed, n, 8, 12, 0), rand.New(rand.NewPCG(seed, 17))
 		for i, label := range b.Labels {
 			b.Logits.Data[12*i+label] += 4
@@ -608,8 +608,8 @@ func TestClusters(t *testing.T) {
 		return b
 	}
 	in := classifier(300)
-	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
-	b, test := mustFit(t, in), many(6, 2000)
+	in.Base.Classes, in.Batch, in.Cal = nil, drawClasses(4, 300), drawClasses(5, 600)
+	b, test := mustFit(t, in), drawClasses(6, 2000)
 	o := attach.PredictOptions{Sets: "aps", SetsByCluster: true, Level: .8, Seed: 1}
 	e := mustEvaluate(t, b, blocksOf(test, blas32.General{}, nil), o, evaluate.Options{})
 	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)

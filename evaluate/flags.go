@@ -17,7 +17,7 @@ import (
 // evaluateFlags evaluates the flags of in-distribution rows, and tests their guarantees.
 func (g *accumulator) evaluateFlags(e *Evaluation) *Flags {
 	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
-	p := g.predictors[g.main]
+	p := g.predictors[g.mainLevel]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	if !p.Options().FlagByClass { // because p-values by class do not rank the scores of all classes together
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
@@ -67,7 +67,7 @@ func flagged(pValues, alphas []float64) []Rate {
 func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
-		rows[len(g.predictors[g.main].Conformal(class).Scores)]++
+		rows[len(g.predictors[g.mainLevel].Conformal(class).Scores)]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(rows)) {
 		floats.Add(h.Expected, hypothesis.PValues(rows[n], n))
@@ -79,7 +79,7 @@ func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 func (g *accumulator) evaluateOOD(ctx context.Context) (*OOD, error) {
 	var scores, pValues []float64
 	var predicted []int
-	o := g.predictors[g.main].Options()
+	o := g.predictors[g.mainLevel].Options()
 	o.Levels = nil
 	p, err := g.bundle.Predictor(o)
 	if err != nil {

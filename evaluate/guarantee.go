@@ -82,30 +82,30 @@ func (p Guarantee) misses(r Rate) int {
 // intervals use the score rcp, only half of the calibration rows calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
-	total := func(n int) int { return n }
+	totalRows := func(n int) int { return n }
 	parts, suffix := 1, ""
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.IntervalCoverage || p.Kind == hypothesis.JointCoverage) {
-		n, total, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
+		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
 	}
 	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), significance/float64(tests)
-	p.PValue, p.Verdict, p.Message = m.AtLeast(misses, p.Rows), hypothesis.Met, p.observed()
+	p.PValue, p.Verdict, p.Message = m.AtLeast(misses, p.Rows), hypothesis.Met, p.observedText()
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = hypothesis.TooFewRows
-		are := " are"
+		verb := " are"
 		if n == 1 {
-			are = " is"
+			verb = " is"
 		}
-		p.Message += "; " + rows.Count(n, "calibration row") + are + " too few for this guarantee"
-		p.Advice = "calibrate with at least " + rows.Count(total(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.partSuffix()
+		p.Message += "; " + rows.Count(n, "calibration row") + verb + " too few for this guarantee"
+		p.Advice = "calibrate with at least " + rows.Count(totalRows(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.partSuffix()
 		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
 			p.Advice += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
 		}
 		p.Advice += suffix
 	case p.PValue < limit:
 		p.Verdict = hypothesis.Violated
-		p.Message += p.excess(float64(misses) / float64(p.Rows) / alpha)
+		p.Message += p.excessText(float64(misses) / float64(p.Rows) / alpha)
 		p.Advice = e.violationAdvice()
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = hypothesis.TooFewRows
@@ -150,9 +150,9 @@ func (p Guarantee) partSuffix() string {
 
 // rowAdvice returns advice on how many rows a verdict needs. There are n calibration rows for
 // the guarantee. If parts is 2, only half of the rows calibrate, so advice asks for twice as
-// many. The number of evaluated rows is all, and the suffix follows each number of calibration
-// rows.
-func (p Guarantee) rowAdvice(need hypothesis.Need, n, all, parts int, suffix string) string {
+// many. The total number of evaluated rows is evaluated. The suffix follows each number of
+// calibration rows.
+func (p Guarantee) rowAdvice(need hypothesis.Need, n, evaluated, parts int, suffix string) string {
 	part := p.partSuffix()
 	calibration, test := rows.Count(parts*need.Calibration, "row")+part+suffix, rows.Count(need.Rows, "row")+part
 	switch {
@@ -164,10 +164,10 @@ func (p Guarantee) rowAdvice(need hypothesis.Need, n, all, parts int, suffix str
 		return fmt.Sprintf("calibrate with %s or more, and evaluate on %s", calibration, test)
 	case need.Calibration > 0:
 		return fmt.Sprintf("calibrate with %s or more", calibration)
-	case need.Rows <= maxAdviceFactor*p.Rows || p.Kind == hypothesis.SelectiveError && need.Rows <= maxAdviceFactor*all:
+	case need.Rows <= maxAdviceFactor*p.Rows || p.Kind == hypothesis.SelectiveError && need.Rows <= maxAdviceFactor*evaluated:
 		return fmt.Sprintf("evaluate on %s or more", test)
 	case p.Name != "":
-		return fmt.Sprintf("a verdict takes about %s; these are %s of the rows", test, display.Percent(float64(p.Rows)/float64(all)))
+		return fmt.Sprintf("a verdict takes about %s; these are %s of the rows", test, display.Percent(float64(p.Rows)/float64(evaluated)))
 	}
 	return fmt.Sprintf("a verdict takes about %s", test)
 }
@@ -177,12 +177,12 @@ func (p Guarantee) rowAdvice(need hypothesis.Need, n, all, parts int, suffix str
 func (e *Evaluation) judgeSelectiveError(r Rate) {
 	twice := min(2*r.Nominal, (1+r.Nominal)/2)
 	p := Guarantee{Kind: hypothesis.SelectiveError, Rate: r, PValue: hypothesis.Binomial(r.Count, r.Rows, r.Nominal), Verdict: hypothesis.Met}
-	p.Message = p.observed()
+	p.Message = p.observedText()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return hypothesis.Binomial(k, r.Rows, r.Nominal) < significance })
 	switch {
 	case p.PValue < significance:
 		p.Verdict, p.Advice = hypothesis.Violated, e.violationAdvice()
-		p.Message += p.excess(r.Fraction / r.Nominal)
+		p.Message += p.excessText(r.Fraction / r.Nominal)
 	case hypothesis.Binomial(critical, r.Rows, twice) < power:
 		p.Verdict = hypothesis.TooFewRows
 		p.Advice = p.rowAdvice(hypothesis.Need{Rows: hypothesis.Independent(r.Nominal, float64(r.Rows)/float64(e.Rows), power, significance, twice)}, 0, e.Rows, 1, "")
@@ -191,8 +191,8 @@ func (e *Evaluation) judgeSelectiveError(r Rate) {
 	e.Guarantees = append(e.Guarantees, p)
 }
 
-// observed returns text with the observed rate, its 95 % interval and the guaranteed rate.
-func (p Guarantee) observed() string {
+// observedText returns text with the observed rate, its 95 % interval and the guaranteed rate.
+func (p Guarantee) observedText() string {
 	bound := "at most"
 	if p.isCoverage() {
 		bound = "at least"
@@ -216,14 +216,14 @@ func (p Guarantee) clause(n int) string {
 	return forms[1]
 }
 
-// excess returns text for an observed rate of misses that is this many times the guaranteed
+// excessText returns text for an observed rate of misses that is this many times the guaranteed
 // rate.
-func (p Guarantee) excess(times float64) string {
+func (p Guarantee) excessText(ratio float64) string {
 	misses := map[string]string{hypothesis.FalseAlarmRate: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]
 	if misses == "" {
 		misses = "misses"
 	}
-	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(times, 2), misses)
+	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(ratio, 2), misses)
 }
 
 // violationAdvice returns the advice for a violated guarantee.

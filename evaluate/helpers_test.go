@@ -3,8 +3,8 @@ package evaluate_test
 import "github.com/attach-uncertainty/attach/internal/attachtest"
 
 var (
-	drawn        = attachtest.Drawn
-	joined       = attachtest.Joined
+	softmaxRows  = attachtest.Drawn
+	joinRows     = attachtest.Joined
 	method       = attachtest.Method
 	matrix       = attachtest.Matrix
 	blob         = attachtest.Blob
@@ -13,7 +13,7 @@ var (
 	mustFit      = attachtest.Fit
 	mustPredict  = attachtest.Predict
 	predict      = attachtest.TryPredict
-	cells        = attachtest.Cells
+	targetsOf    = attachtest.Cells
 	blocksOf     = attachtest.Blocks
 	mustEvaluate = attachtest.Evaluate
 )

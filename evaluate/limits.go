@@ -170,8 +170,8 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, remedy func(f *family) (advice, option, value string)) {
 		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), remedy})
 	}
-	p := g.predictors[g.main]
-	separately := func(*family) (advice, option, value string) { return "fit and calibrate each group separately", "", "" }
+	p := g.predictors[g.mainLevel]
+	adviseSeparateFits := func(*family) (advice, option, value string) { return "fit and calibrate each group separately", "", "" }
 	if f := e.Flags; f != nil {
 		guarantee := Guarantee{Kind: hypothesis.FalseAlarmRate, Rate: Rate{Nominal: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
@@ -182,17 +182,17 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 			}
 		}
 		add(guarantee, byClass, f.ByClass, g.byLabel(), s, g.adviseFlagsByClass)
-		add(guarantee, byGroup, f.ByGroup, g.byGroup(), s, separately)
+		add(guarantee, byGroup, f.ByGroup, g.byGroup(), s, adviseSeparateFits)
 	}
 	if c := e.Classifier; c != nil && c.Sets != nil {
 		guarantee, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
 		var by grouping
-		by, s.n = g.setParts(g.main)
+		by, s.n = g.setParts(g.mainLevel)
 		s.index = by.index
 		if c.SetsBy != byClass {
-			add(guarantee, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.adviseSetsByClass)
+			add(guarantee, byClass, c.Sets[g.mainLevel].ByClass, g.byLabel(), s, g.adviseSetsByClass)
 		}
-		add(guarantee, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, separately)
+		add(guarantee, byGroup, c.Sets[g.mainLevel].ByGroup, g.byGroup(), s, adviseSeparateFits)
 	}
 	s := g.intervalStrata(e.IntervalScore)
 	groups := func(*family) (advice, option, value string) {
@@ -203,14 +203,14 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 		if target.Coverage == nil || joint {
 			continue
 		}
-		guarantee, coverage := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &target.Coverage[g.main]
+		guarantee, coverage := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &target.Coverage[g.mainLevel]
 		add(guarantee, byDecile, coverage.ByDecile, g.targets[t].deciles(), s, g.adviseIntervalScore)
 		if s.index == nil {
 			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, groups)
 		}
 	}
 	if e.Joint != nil && s.index == nil {
-		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
+		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, groups)
 	}
 	e.compareParts(families)
 }
@@ -241,7 +241,7 @@ func (g *accumulator) intervalStrata(score string) strata {
 // predictorWith returns a predictor with the options of the user except for one change. It
 // returns nil if the .attach file does not support the change.
 func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *attach.Predictor {
-	o := g.predictors[g.main].Options()
+	o := g.predictors[g.mainLevel].Options()
 	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
 	predictor, err := g.bundle.Predictor(o)
@@ -321,7 +321,7 @@ func bestRemedy(current remedy, others []remedy) remedy {
 // adviseIntervalScore advises another interval score if it covers the deciles of the rows more
 // evenly than the current score.
 func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
-	o := g.predictors[g.main].Options()
+	o := g.predictors[g.mainLevel].Options()
 	if o.Side != "" {
 		return "", "", ""
 	}
@@ -334,7 +334,7 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 		other, failing := f.withOutcomes(by, c, distributions)
 		return remedy{score, other.worst(), failing, meanWidth(c)}
 	}
-	current := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.main]))
+	current := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel]))
 	var others []remedy
 	for _, score := range []string{conformal.CQRR, conformal.RCP} {
 		predictor := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
@@ -349,11 +349,11 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 	}
 	advice = fmt.Sprintf("use the interval score %s: on these rows it covers the worst decile %s of the time", best.value, display.Percent(best.worst))
 	if ratio := best.width / current.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
-		than := "wider"
+		comparison := "wider"
 		if ratio < 1 {
-			than = "narrower"
+			comparison = "narrower"
 		}
-		advice += fmt.Sprintf(", with intervals that are %s %s on average", display.Percent(math.Abs(ratio-1)), than)
+		advice += fmt.Sprintf(", with intervals that are %s %s on average", display.Percent(math.Abs(ratio-1)), comparison)
 	}
 	return advice, "interval_score", best.value
 }
@@ -414,7 +414,7 @@ func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string
 	}
 	n := len(g.outputs.rows)
 	logits := blas32.General{Rows: n, Cols: g.outputs.cols, Stride: g.outputs.cols, Data: g.outputs.x}
-	current, c := g.sampled(g.classes.sets[g.main]), outcomes{}
+	current, c := g.sampled(g.classes.sets[g.mainLevel]), outcomes{}
 	labels := g.byLabel().selectRows(g.outputs.rows)
 	for k, set := range predictor.Sets().Predict(logits, 0) {
 		if len(set) == 0 && !predictor.Options().Smoothed {
@@ -455,7 +455,7 @@ func (f *family) fewRows(s strata, index []int) string {
 // then flagged.
 func (g *accumulator) adviseFlagsByClass(f *family) (advice, option, value string) {
 	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })
-	if predictor == nil || g.predictors[g.main].Options().FlagByClass {
+	if predictor == nil || g.predictors[g.mainLevel].Options().FlagByClass {
 		return "", "", ""
 	}
 	var c outcomes

@@ -44,7 +44,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	if e.Flags == nil {
 		add("", "the .attach file has no detector: nothing is flagged")
 	}
-	if p := g.predictors[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
+	if p := g.predictors[g.mainLevel]; p.Selective() != nil && p.Selective().Rows == 0 {
 		add(fmt.Sprintf("calibrate with %s or more, or allow more errors", rows.Count(p.Selective().Least, "row")),
 			"no row is accepted: %s that are not flagged have too many errors, or are too few, to guarantee at most %s errors", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
@@ -195,7 +195,7 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 	}
 	_, chance := hypothesis.Agreement(g.classes.top, g.labels)
 	agreed, permutations := 0, []string(nil)
-	mostFrequent, taken := make([]int, n), make([]bool, n)
+	mostFrequent, alreadyPredicted := make([]int, n), make([]bool, n)
 	distinct := true // whether no two labels have the same most frequent prediction
 	for label := range n {
 		if !labelled[label] {
@@ -204,8 +204,8 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 		row := counts[label*n : (label+1)*n]
 		mostFrequent[label] = slices.Index(row, slices.Max(row))
 		agreed += row[mostFrequent[label]]
-		distinct = distinct && !taken[mostFrequent[label]]
-		taken[mostFrequent[label]] = true
+		distinct = distinct && !alreadyPredicted[mostFrequent[label]]
+		alreadyPredicted[mostFrequent[label]] = true
 		if mostFrequent[label] != label {
 			permutations = append(permutations, fmt.Sprintf("%s for %s", g.className(mostFrequent[label]), g.className(label)))
 		}

@@ -134,20 +134,20 @@ func TestNotesOnTargets(t *testing.T) {
 // fitted on held-out rows.
 func TestTemperature(t *testing.T) {
 	in := classifier(400)
-	in.Cal = drawn(2, 2000)
+	in.Cal = softmaxRows(2, 2000)
 	given := mustFit(t, in)
 	split := in
 	split.Cal = ood.Batch{}
-	split.Batch = drawn(1, 400)
+	split.Batch = softmaxRows(1, 400)
 	for i := range split.Batch.Labels { // the model is then right for at least 80 % of these rows
 		if z := split.Batch.Logits.Data[3*i : 3*i+3]; i%5 > 0 {
 			split.Batch.Labels[i] = slices.Index(z, slices.Max(z))
 		}
 	}
 	trainedOn := mustFit(t, split)
-	sharp := *given
-	sharp.Calibration.Temperature = .3
-	shuffled := drawn(3, 1500)
+	overconfident := *given
+	overconfident.Calibration.Temperature = .3
+	shuffled := softmaxRows(3, 1500)
 	slices.Reverse(shuffled.Labels)
 	for _, tt := range []struct {
 		name   string
@@ -155,11 +155,11 @@ func TestTemperature(t *testing.T) {
 		rows   ood.Batch
 		advice string
 	}{
-		{"fresh", given, drawn(3, 1500), ""},
-		{"too few", &sharp, drawn(3, 15), ""},
-		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows from the same source as these"},
-		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the model was not trained on"},
-		{"other labels", &sharp, shuffled, ""},
+		{"fresh", given, softmaxRows(3, 1500), ""},
+		{"too few", &overconfident, softmaxRows(3, 15), ""},
+		{"sharp", &overconfident, softmaxRows(3, 1500), "calibrate with rows from the same source as these"},
+		{"split off", trainedOn, softmaxRows(3, 1500), "calibrate with rows that the model was not trained on"},
+		{"other labels", &overconfident, shuffled, ""},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		var advice string

@@ -79,12 +79,12 @@ func deciles(x []float64) grouping {
 // formatDistinct formats increasing numbers with at least three digits. It uses as many more
 // digits as are needed to distinguish different numbers.
 func formatDistinct(x []float64) []string {
-	const least, most = 3, 17
+	const minDigits, maxDigits = 3, 17
 	all, format := make([]string, len(x)), display.Number
 	if !display.Plain(x[0]) || !display.Plain(x[len(x)-1]) {
 		format = display.Scientific
 	}
-	for digits := least; digits <= most; digits++ {
+	for digits := minDigits; digits <= maxDigits; digits++ {
 		ambiguous := false
 		for i, v := range x {
 			all[i] = format(v, digits)

@@ -14,11 +14,11 @@ const maxSlabRows = 10_000
 
 // reservoir holds a uniform random sample of the rows that were added.
 type reservoir struct {
-	rng  *rand.Rand
-	x    []float32
-	cols int
-	rows []int // numbers of the sampled rows
-	seen int   // number of rows added
+	rng   *rand.Rand
+	x     []float32
+	cols  int
+	rows  []int // numbers of the sampled rows
+	added int   // number of rows added
 }
 
 func newReservoir(seed uint64) reservoir {
@@ -29,12 +29,12 @@ func newReservoir(seed uint64) reservoir {
 // probability that keeps the sample uniform (reservoir sampling).
 func (r *reservoir) add(row []float32) {
 	if len(r.rows) < maxSlabRows {
-		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.seen), len(row)
-	} else if replaced := r.rng.IntN(r.seen + 1); replaced < maxSlabRows {
+		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.added), len(row)
+	} else if replaced := r.rng.IntN(r.added + 1); replaced < maxSlabRows {
 		copy(r.x[replaced*r.cols:], row)
-		r.rows[replaced] = r.seen
+		r.rows[replaced] = r.added
 	}
-	r.seen++
+	r.added++
 }
 
 // worstSlabs sets the WorstSlab of several coverages of the same rows.
@@ -47,7 +47,7 @@ func (g *accumulator) worstSlabs(ctx context.Context, coverages []*Coverage, cov
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range worstslab.Worst(ctx, x, sampled, g.predictors[g.main].Options().Seed) {
+	for k, s := range worstslab.Worst(ctx, x, sampled, g.predictors[g.mainLevel].Options().Seed) {
 		coverages[k].WorstSlab = rate(s.Covered, s.Rows)
 	}
 }

@@ -16,16 +16,16 @@ func TestReservoir(t *testing.T) {
 	if len(r.rows) != maxSlabRows || len(r.x) != 2*maxSlabRows {
 		t.Fatalf("%d rows, %d numbers", len(r.rows), len(r.x))
 	}
-	late := 0
+	fromSecondHalf := 0
 	for k, i := range r.rows {
 		if r.x[2*k] != float32(i) || r.x[2*k+1] != -float32(i) {
 			t.Fatalf("row %d has the features of another", i)
 		}
 		if i >= n/2 {
-			late++
+			fromSecondHalf++
 		}
 	}
-	if d := math.Abs(float64(late) - maxSlabRows/2); d > 4*math.Sqrt(maxSlabRows/4) {
-		t.Errorf("%d of the rows kept are of the second half", late)
+	if d := math.Abs(float64(fromSecondHalf) - maxSlabRows/2); d > 4*math.Sqrt(maxSlabRows/4) {
+		t.Errorf("%d of the rows kept are of the second half", fromSecondHalf)
 	}
 }

@@ -30,7 +30,7 @@ type target struct {
 	truth, value, median []float64
 	lower, upper         []float64  // ends of the interval at the level of the predictor
 	levels               []outcomes // one for each level
-	forecasts            int        // number of rows with finite quantiles; the fields below are only about these rows
+	forecastRows         int        // number of rows with finite quantiles; the fields below are only about these rows
 	crps                 float64    // sum of the CRPS over rows
 	pinball              []float64  // sums of the pinball loss over rows, for each level
 	pit, calibrated      []float64  // levels of the targets in the predicted and the calibrated distribution
@@ -39,7 +39,7 @@ type target struct {
 // addTargets collects the results for a block of rows, from one slice of predictions for each
 // level. It does nothing if the rows lack targets.
 func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
-	main, y := predictions[g.main], r.Targets
+	main, y := predictions[g.mainLevel], r.Targets
 	switch {
 	case y.Cols == 0:
 		return nil
@@ -54,7 +54,7 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 	intervals := g.bundle.Calibration.Quantiles != nil
 	for t := range g.targets {
 		acc := &g.targets[t]
-		f := measure.Forecasts{Levels: g.predictors[g.main].Options().Levels}
+		f := measure.Forecasts{Levels: g.predictors[g.mainLevel].Options().Levels}
 		for i, row := range main {
 			one, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
 			acc.truth, acc.value = append(acc.truth, truth), append(acc.value, one.Value)
@@ -80,7 +80,7 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 			}
 		}
 		if n := len(f.Y); n > 0 {
-			acc.forecasts += n
+			acc.forecastRows += n
 			acc.crps += f.CRPS() * float64(n)
 			for l, loss := range f.Pinball() {
 				acc.pinball[l] += loss * float64(n)
@@ -88,7 +88,7 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 			acc.pit = append(acc.pit, f.PIT()...)
 		}
 	}
-	if g.predictors[g.main].Options().Joint {
+	if g.predictors[g.mainLevel].Options().Joint {
 		for i := range main {
 			for k := range predictions {
 				covered := true
@@ -107,7 +107,7 @@ func (g *accumulator) newTargets(n int) error {
 	g.targets, g.joint = make([]target, n), make([]outcomes, len(g.predictors))
 	for t := range g.targets {
 		acc := &g.targets[t]
-		acc.levels, acc.pinball = make([]outcomes, len(g.predictors)), make([]float64, len(g.predictors[g.main].Options().Levels))
+		acc.levels, acc.pinball = make([]outcomes, len(g.predictors)), make([]float64, len(g.predictors[g.mainLevel].Options().Levels))
 		acc.distributions = map[string]func([]float32) calibrate.Distribution{}
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
@@ -132,8 +132,8 @@ func (g *accumulator) newTargets(n int) error {
 // targets.
 func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
-	if g.bundle.IntervalModel != nil && g.predictors[g.main].Options().Side == "" {
-		e.IntervalScore = cmp.Or(g.predictors[g.main].Options().IntervalScore, conformal.CQR)
+	if g.bundle.IntervalModel != nil && g.predictors[g.mainLevel].Options().Side == "" {
+		e.IntervalScore = cmp.Or(g.predictors[g.mainLevel].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
 	var covered []outcomes
@@ -146,14 +146,14 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		if c.median == nil {
 			continue
 		}
-		c.setPoints(out, g.predictors[g.main].Options().Seed)
+		c.setPoints(out, g.predictors[g.mainLevel].Options().Seed)
 		c.setDistribution(out, g.calibrationPIT(t))
 		decile := c.deciles()
 		out.Coverage = make([]Coverage, len(g.predictors))
 		for k := range g.predictors {
 			out.Coverage[k] = g.coverage(k, c.levels[k], &decile)
 			all, covered = append(all, &out.Coverage[k]), append(covered, c.levels[k])
-			if !g.predictors[g.main].Options().Joint {
+			if !g.predictors[g.mainLevel].Options().Joint {
 				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
 			}
 		}
@@ -249,10 +249,10 @@ func (c *target) setPoints(out *Target, seed uint64) {
 // setDistribution sets CRPS, the pinball loss and the PIT histograms. It compares the PIT with
 // that of the calibration rows, unless calibration is nil.
 func (c *target) setDistribution(out *Target, calibration []float64) {
-	if c.forecasts == 0 {
+	if c.forecastRows == 0 {
 		return
 	}
-	n := float64(c.forecasts)
+	n := float64(c.forecastRows)
 	out.CRPS, out.PinballLevels = new(c.crps/n), quantile.Levels()
 	for _, sum := range c.pinball {
 		out.PinballLoss = append(out.PinballLoss, sum/n)

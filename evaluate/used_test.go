@@ -20,7 +20,7 @@ func TestComparesRows(t *testing.T) {
 	good := mustFit(t, in)
 	unhashed := mustFit(t, in)
 	unhashed.Calibration.Hashed = "" // rows cannot be compared without hashes
-	in.Cal = joined(t, in.Batch.Slice(0, 400), in.Cal.Slice(0, 600))
+	in.Cal = joinRows(t, in.Batch.Slice(0, 400), in.Cal.Slice(0, 600))
 	leaked := mustFit(t, in)
 	for _, tt := range []struct {
 		name, first, exclude string
@@ -30,7 +30,7 @@ func TestComparesRows(t *testing.T) {
 	}{
 		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), ""},
 		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
-		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joined(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
+		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joinRows(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
 		{"rows calibrated on, without hashes", "598 of 600 rows have the scores of calibration rows", "were calibrated on", unhashed, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
 		{"leaked", "400 of 1,000 calibration rows were fitted on too", "almost no row", leaked, blob(9, 600, 8, 3, 20), "false_alarm_rate: first fit again, with calibration rows that were not used to fit"},
 		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
@@ -54,7 +54,7 @@ func TestSampleOfManyRows(t *testing.T) {
 	if n := len(b.Calibration.FitHashes); n != 4096 {
 		t.Errorf("%d hashes of rows fitted on are kept", n)
 	}
-	x := joined(t, in.Batch.Slice(0, 3000), blob(3, 3000, 2, 2, 0))
+	x := joinRows(t, in.Batch.Slice(0, 3000), blob(3, 3000, 2, 2, 0))
 	e := mustEvaluate(t, b, blocksOf(x, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	var n, of int
 	if _, err := fmt.Sscanf(strings.ReplaceAll(fmt.Sprint(e.Notes), ",", ""), "[{about %d of %d rows were fitted on", &n, &of); err != nil || n < 2700 || n > 3300 || of != 6000 {
