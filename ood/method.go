@@ -37,7 +37,7 @@ type Training struct {
 	Seed      uint64
 	// Progress is called with the fraction of the fit that is done. A caller may leave it nil,
 	// but methods always get a function.
-	Progress func(share float64)
+	Progress func(fraction float64)
 }
 
 // Method describes a detector or, if it needs targets, an interval method. Before a method

@@ -82,7 +82,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		rate := fractionTrue(r.Wrong)
 		r.ErrorRate = &rate
 	}
-	var pending []*work
+	var pending []*methodRun
 	var mu sync.Mutex
 	for _, m := range c.Methods {
 		c, err := c.withOutliers(m)
@@ -93,7 +93,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 			r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: err.Error()})
 			continue
 		}
-		w := c.plan(m, r.Wrong)
+		w := c.newMethodRun(m, r.Wrong)
 		if c.Progress != nil {
 			w.progress = func(fraction float64) {
 				mu.Lock()

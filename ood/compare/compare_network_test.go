@@ -33,7 +33,7 @@ func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) 
 }
 
 func withInputs(x ...float32) ood.Batch {
-	b := line(x...)
+	b := column(x...)
 	b.Inputs = ood.BlockOf([]int{len(x), 1}, x)
 	return b
 }
@@ -48,7 +48,7 @@ func TestCompareOnNetwork(t *testing.T) {
 	var fractions []float64
 	c := compare.Options{
 		Methods:  []ood.Method{m, normMethod},
-		Training: ood.Training{Batch: line(1, 2)},
+		Training: ood.Training{Batch: column(1, 2)},
 		Test:     withInputs(1, 2), OOD: withInputs(3, 4),
 		Progress: func(method string, fraction float64) {
 			if method == m.Name {

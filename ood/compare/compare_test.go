@@ -54,15 +54,15 @@ var normMethod = ood.Method{
 	New:    func() any { return &norm{} },
 }
 
-func line(x ...float32) ood.Batch {
+func column(x ...float32) ood.Batch {
 	return ood.Batch{Features: blas32.General{Rows: len(x), Cols: 1, Stride: 1, Data: x}}
 }
 
 func comparison(methods ...ood.Method) compare.Options {
 	return compare.Options{
 		Methods:  methods,
-		Training: ood.Training{Batch: line(1, 2, 3), Seed: 9},
-		Test:     line(1, 2, 3, 4), OOD: line(3.5, 5),
+		Training: ood.Training{Batch: column(1, 2, 3), Seed: 9},
+		Test:     column(1, 2, 3, 4), OOD: column(3.5, 5),
 	}
 }
 
@@ -216,9 +216,9 @@ func TestCompareErrors(t *testing.T) {
 func ExampleRun() {
 	report, err := compare.Run(context.Background(), compare.Options{
 		Methods:  []ood.Method{normMethod},
-		Training: ood.Training{Batch: line(1, 2, 3)},
-		Test:     line(1, 2, 3, 4),
-		OOD:      line(3.5, 5),
+		Training: ood.Training{Batch: column(1, 2, 3)},
+		Test:     column(1, 2, 3, 4),
+		OOD:      column(3.5, 5),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -25,10 +25,10 @@ func withSets(methods ...ood.Method) compare.Options {
 	c := comparison(methods...)
 	c.OOD = ood.Batch{}
 	c.OODSets = []compare.OODSet{
-		{Name: "a", Group: "near", Batch: line(3.5, 5)},
-		{Name: "b", Group: "far", Batch: line(9)},
-		{Name: "c", Group: "near", Batch: line(0, 2.5, 3)},
-		{Name: "d", Batch: line(2)},
+		{Name: "a", Group: "near", Batch: column(3.5, 5)},
+		{Name: "b", Group: "far", Batch: column(9)},
+		{Name: "c", Group: "near", Batch: column(0, 2.5, 3)},
+		{Name: "d", Batch: column(2)},
 	}
 	return c
 }
@@ -52,12 +52,12 @@ func TestCompareOODSets(t *testing.T) {
 	if r.OODRows != 7 || !slices.Equal(r.OODSets, []compare.Set{{Name: "a", Group: "near", Rows: 2}, {Name: "b", Group: "far", Rows: 1}, {Name: "c", Group: "near", Rows: 3}, {Name: "d", Rows: 1}}) {
 		t.Errorf("%d rows in %v", r.OODRows, r.OODSets)
 	}
-	m, conf := r.Methods[0], r.Methods[0].Configs[0]
+	m, config := r.Methods[0], r.Methods[0].Configs[0]
 	var sum float64
 	for i, s := range c.OODSets {
-		want, err := measure.Evaluate(conf.TestScores, conf.OODScores[i])
-		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != compare.Metrics(want) {
-			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
+		want, err := measure.Evaluate(config.TestScores, config.OODScores[i])
+		if err != nil || config.Sets[i].Name != s.Name || config.Sets[i].Metrics != compare.Metrics(want) {
+			t.Errorf("set %s: %+v, want %+v, %v", s.Name, config.Sets[i], want, err)
 		}
 		// A set has the same metrics alone as with other sets. Its intervals are equal only if
 		// it is the first set, because later sets use other resamples.
@@ -72,7 +72,7 @@ func TestCompareOODSets(t *testing.T) {
 		}
 		sum += want.AUROC
 	}
-	if math.Abs(m.AUROC.Mean-sum/4) > 1e-15 || conf.AUROC != m.AUROC.Mean {
+	if math.Abs(m.AUROC.Mean-sum/4) > 1e-15 || config.AUROC != m.AUROC.Mean {
 		t.Errorf("mean over sets %v, want %v", m.AUROC.Mean, sum/4)
 	}
 	if len(m.Groups) != 2 || m.Groups[0].Name != "near" || m.Groups[1].Name != "far" {
@@ -84,8 +84,8 @@ func TestCompareOODSets(t *testing.T) {
 	if *m.Groups[1].CI != *m.Sets[1].CI {
 		t.Errorf("a group of one set has intervals %v, but the set has %v", m.Groups[1].CI, m.Sets[1].CI)
 	}
-	if len(slices.Concat(conf.OODScores...)) != 7 {
-		t.Errorf("scores %v", conf.OODScores)
+	if len(slices.Concat(config.OODScores...)) != 7 {
+		t.Errorf("scores %v", config.OODScores)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestCompareIntervals(t *testing.T) {
 	proportional.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
 	c := comparison(proportional)
 	c.Sweep, c.Resamples = true, 60
-	c.Test, c.OOD = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
+	c.Test, c.OOD = column(1, 2, 3, 4, 5, 6), column(3.5, 5, 7)
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestCompareOODSetErrors(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
 		`two sets of out-of-distribution rows are named "a"`:                              func(c *compare.Options) { c.OODSets[1].Name = "a" },
 		`one of several sets of out-of-distribution rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
-		`out-of-distribution rows are given both as OOD and as OODSets; give one of them`: func(c *compare.Options) { c.OOD = line(1) },
+		`out-of-distribution rows are given both as OOD and as OODSets; give one of them`: func(c *compare.Options) { c.OOD = column(1) },
 		`out-of-distribution rows "b": there are none`:                                    func(c *compare.Options) { c.OODSets[1].Batch = ood.Batch{} },
 		`out-of-distribution rows "c" have 2 features, but the fit rows have 1`:           func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
 		`out-of-distribution rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OODSets[3].Labels = []int{0, 1} },

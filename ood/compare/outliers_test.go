@@ -27,14 +27,14 @@ func oracleMethod(fitted *[]float32) ood.Method {
 func TestOutliers(t *testing.T) {
 	var seen []float32
 	c := comparison(normMethod, oracleMethod(&seen))
-	c.OOD = line(3, 4, 5, 6, 7, 8, 9)
+	c.OOD = column(3, 4, 5, 6, 7, 8, 9)
 	for _, test := range []struct {
 		fraction float64
 		outliers ood.Batch
 		nOut     int
 		fitted   int
 	}{
-		{0, ood.Batch{}, 3, 4}, {.2, ood.Batch{}, 6, 1}, {.99, ood.Batch{}, 1, 6}, {.2, line(90, 80), 7, 2},
+		{0, ood.Batch{}, 3, 4}, {.2, ood.Batch{}, 6, 1}, {.99, ood.Batch{}, 1, 6}, {.2, column(90, 80), 7, 2},
 	} {
 		c.OutlierFraction, c.Training.Outliers = test.fraction, test.outliers
 		r, err := compare.Run(context.Background(), c)
@@ -43,10 +43,10 @@ func TestOutliers(t *testing.T) {
 		}
 		plain, oracle := r.Methods[0], r.Methods[1]
 		if r.OODRows != 7 || plain.OODRows != 0 || plain.OutliersFitted != 0 || len(slices.Concat(plain.Configs[0].OODScores...)) != 7 {
-			t.Errorf("share %v: the other method is measured on %d of %d rows", test.fraction, len(slices.Concat(plain.Configs[0].OODScores...)), r.OODRows)
+			t.Errorf("fraction %v: the other method is measured on %d of %d rows", test.fraction, len(slices.Concat(plain.Configs[0].OODScores...)), r.OODRows)
 		}
 		if oracle.OODRows != test.nOut || oracle.OutliersFitted != test.fitted || len(seen) != test.fitted {
-			t.Errorf("share %v: fitted with %d (%v) and measured on %d", test.fraction, oracle.OutliersFitted, seen, oracle.OODRows)
+			t.Errorf("fraction %v: fitted with %d (%v) and measured on %d", test.fraction, oracle.OutliersFitted, seen, oracle.OODRows)
 		}
 		var all []float64
 		for _, v := range seen {
@@ -59,7 +59,7 @@ func TestOutliers(t *testing.T) {
 			want = append(want, 6400, 8100)
 		}
 		if !slices.Equal(all, want) {
-			t.Errorf("share %v: fitted with %v and measured on %v", test.fraction, seen, oracle.Configs[0].OODScores)
+			t.Errorf("fraction %v: fitted with %v and measured on %v", test.fraction, seen, oracle.Configs[0].OODScores)
 		}
 		b, err := json.Marshal(r.Methods)
 		if err != nil || strings.Count(string(b), `"ood_rows":`) != 1 || strings.Count(string(b), `"outliers_fitted":`) != 1 {
@@ -82,7 +82,7 @@ func TestOutliers(t *testing.T) {
 func TestTooFewOutliers(t *testing.T) {
 	var fitted []float32
 	c := comparison(normMethod, oracleMethod(&fitted))
-	c.OOD = line(3)
+	c.OOD = column(3)
 	r, err := compare.Run(context.Background(), c)
 	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, `method "oracle" needs out-of-`) {
 		t.Errorf("%+v, %v", r, err)

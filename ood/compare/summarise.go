@@ -47,10 +47,10 @@ func (v view) metrics(r result) []measure.Metrics {
 // summarise returns the summaries of all configurations, and confidence intervals of the
 // means. Intervals of the mean AURC use areas, the AURC of each resample by configuration,
 // which may be empty.
-func (v view) summarise(done []result, areas [][]float64) (Summaries, *Intervals) {
+func (v view) summarise(results []result, areas [][]float64) (Summaries, *Intervals) {
 	var s Summaries
-	all := make([][]measure.Metrics, len(done))
-	for i, d := range done {
+	all := make([][]measure.Metrics, len(results))
+	for i, d := range results {
 		all[i] = v.metrics(d)
 	}
 	x := make([]float64, len(all))
@@ -64,28 +64,28 @@ func (v view) summarise(done []result, areas [][]float64) (Summaries, *Intervals
 }
 
 // summarise fills in the configurations and their summaries.
-func (r *MethodReport) summarise(sets []OODSet, done []result) {
+func (r *MethodReport) summarise(sets []OODSet, results []result) {
 	all, single, grouped := viewsOf(sets)
 	var areas []float64
 	var resampledAreas [][]float64
-	for _, d := range done {
-		conf, resampled := d.conf, all.metrics(d)
-		conf.Metrics, conf.CI = Metrics(resampled[0]), intervals(resampled, nil)
-		conf.Sets, conf.Groups = d.metricsByView(single), d.metricsByView(grouped)
-		if conf.AURC != nil {
-			areas, resampledAreas = append(areas, *conf.AURC), append(resampledAreas, d.aurc)
-			conf.CI = intervals(resampled, [][]float64{d.aurc})
+	for _, d := range results {
+		config, resampled := d.config, all.metrics(d)
+		config.Metrics, config.CI = Metrics(resampled[0]), intervals(resampled, nil)
+		config.Sets, config.Groups = d.metricsByView(single), d.metricsByView(grouped)
+		if config.AURC != nil {
+			areas, resampledAreas = append(areas, *config.AURC), append(resampledAreas, d.aurc)
+			config.CI = intervals(resampled, [][]float64{d.aurc})
 		}
-		r.Configs = append(r.Configs, conf)
+		r.Configs = append(r.Configs, config)
 	}
-	r.Summaries, r.CI = all.summarise(done, resampledAreas)
+	r.Summaries, r.CI = all.summarise(results, resampledAreas)
 	r.AURC = summarise(areas)
 	for _, v := range single {
-		s, ci := v.summarise(done, nil)
+		s, ci := v.summarise(results, nil)
 		r.Sets = append(r.Sets, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 	for _, v := range grouped {
-		s, ci := v.summarise(done, nil)
+		s, ci := v.summarise(results, nil)
 		r.Groups = append(r.Groups, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 }

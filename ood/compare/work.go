@@ -16,8 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// work holds the state of fitting, scoring and measuring one method.
-type work struct {
+// methodRun holds the state of fitting, scoring and measuring one method.
+type methodRun struct {
 	c       Options
 	m       ood.Method
 	batches []ood.Batch // the in-distribution rows, then each out-of-distribution set
@@ -34,7 +34,7 @@ type work struct {
 
 // result holds the results of one configuration.
 type result struct {
-	conf       Config
+	config     Config
 	err        error
 	fit, score time.Duration
 
@@ -42,8 +42,8 @@ type result struct {
 	aurc    []float64           // one for each resample
 }
 
-func (c Options) plan(m ood.Method, wrong []bool) *work {
-	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.Test}, grid: []ood.Params{fitting.Default(m)}}
+func (c Options) newMethodRun(m ood.Method, wrong []bool) *methodRun {
+	w := &methodRun{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.Test}, grid: []ood.Params{fitting.Default(m)}}
 	for _, s := range c.oodSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
@@ -62,7 +62,7 @@ const (
 
 // setProgress reports the fraction of the work that is done. The reported fraction never
 // decreases, although a grid that fails as a whole is fitted again.
-func (w *work) setProgress(fraction float64) {
+func (w *methodRun) setProgress(fraction float64) {
 	if w.progress == nil {
 		return
 	}
@@ -73,7 +73,7 @@ func (w *work) setProgress(fraction float64) {
 }
 
 // run fits, scores and measures all configurations.
-func (w *work) run(ctx context.Context) error {
+func (w *methodRun) run(ctx context.Context) error {
 	var fittable []int
 	var largest, sum float64
 	for k, p := range w.grid {
@@ -111,7 +111,7 @@ func (w *work) run(ctx context.Context) error {
 // fitAll fits and scores all configurations together if together is true. If it is false, or
 // if one configuration fails, it fits each one separately, so that one failure does not affect
 // the others.
-func (w *work) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
+func (w *methodRun) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
 	if together {
 		err := w.fit(ctx, configs, progress)
 		if configErr := (interface{ Config() int })(nil); !errors.As(err, &configErr) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, classes.ErrNoClasses) {
@@ -128,7 +128,7 @@ func (w *work) fitAll(ctx context.Context, configs []int, together bool, progres
 }
 
 // fit fits and scores several configurations together.
-func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) error {
+func (w *methodRun) fit(ctx context.Context, configs []int, progress rows.Progress) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -163,13 +163,13 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	elapsed := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.TestScores, r.conf.OODScores, r.score = scores[i][0], scores[i][1:], elapsed/n
+		r.config.TestScores, r.config.OODScores, r.score = scores[i][0], scores[i][1:], elapsed/n
 	}
 	return nil
 }
 
 // rows returns the number of rows to score.
-func (w *work) rows() int {
+func (w *methodRun) rows() int {
 	n := 0
 	for _, b := range w.batches {
 		n += b.Len()
@@ -178,12 +178,12 @@ func (w *work) rows() int {
 }
 
 // measure computes the metrics of the scores, and of each resample.
-func (r *result) measure(ctx context.Context, w *work) {
+func (r *result) measure(ctx context.Context, w *methodRun) {
 	if r.err != nil {
 		return
 	}
-	in, seed, resamples := r.conf.TestScores, w.c.Training.Seed, w.c.Resamples
-	for k, out := range r.conf.OODScores {
+	in, seed, resamples := r.config.TestScores, w.c.Training.Seed, w.c.Resamples
+	for k, out := range r.config.OODScores {
 		metrics := make([]measure.Metrics, 1)
 		if metrics[0], r.err = measure.Evaluate(in, out); r.err != nil {
 			return
@@ -204,14 +204,14 @@ func (r *result) measure(ctx context.Context, w *work) {
 	if area, r.err = measure.AURC(in, w.wrong); r.err != nil {
 		return
 	}
-	r.conf.AURC = &area
+	r.config.AURC = &area
 	if resamples > 0 {
 		r.aurc, r.err = measure.BootstrapAURC(ctx, in, w.wrong, resamples, seed)
 	}
 }
 
 // report returns the results of all configurations, in the order of the grid.
-func (w *work) report() MethodReport {
+func (w *methodRun) report() MethodReport {
 	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
 	if w.m.Needs.Outliers {
 		r.OutliersFitted = w.c.Training.Outliers.Len()
@@ -235,7 +235,7 @@ func (w *work) report() MethodReport {
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})
 			continue
 		}
-		res.conf.Params = params
+		res.config.Params = params
 		succeeded = append(succeeded, res)
 	}
 	if len(succeeded) == 0 {
