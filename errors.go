@@ -40,8 +40,8 @@ func (e notAttachError) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 // returns the row and the column of that number, counted from 0. The text of err names the
 // matrix, for example the features.
 func NotFinite(err error) (row, col int, ok bool) {
-	if bad, ok := errors.AsType[*rows.NotFiniteError](err); ok {
-		return bad.Row, bad.Col, true
+	if notFinite, ok := errors.AsType[*rows.NotFiniteError](err); ok {
+		return notFinite.Row, notFinite.Col, true
 	}
 	return 0, 0, false
 }

@@ -12,33 +12,33 @@ import (
 	"testing"
 )
 
-// mostExported is how many names the packages outside internal/ export, methods
-// with them.
-const mostExported = 263
+// maxExported is the largest allowed number of exported names, including methods, of packages
+// outside internal/.
+const maxExported = 263
 
-// TestExported holds that the number of exported names grows only on purpose: every one
-// is a promise to programs that import it, and most of what is added needs none. Who
-// adds one that users have to name raises mostExported; who takes one away lowers it.
+// TestExported checks that the number of exported names does not grow by accident, because
+// programs that import a name depend on it. If you add a name that users need, raise
+// maxExported. If you remove one, lower it.
 //
-// It also holds that no exported name has an internal type in its signature, because
-// programs could neither make such a value nor read what it is.
+// It also checks that no exported name has an internal type in its signature, because other
+// programs can neither create nor read values of such a type.
 func TestExported(t *testing.T) {
-	total := 0
+	count := 0
 	for _, pkg := range publicPackages(t) {
-		for name, of := range exported(pkg) {
-			total++
-			for _, path := range internalTypes(of, pkg) {
+		for name, typ := range exportedNames(pkg) {
+			count++
+			for _, path := range internalTypes(typ, pkg) {
 				t.Errorf("%s.%s names a type of %s, which programs cannot import", pkg.Name(), name, path)
 			}
 		}
 	}
-	if total > mostExported {
-		t.Errorf("%d names are exported, more than %d: unexport what no user has to name, or raise mostExported", total, mostExported)
+	if count > maxExported {
+		t.Errorf("%d names are exported, more than %d: unexport what no user has to name, or raise maxExported", count, maxExported)
 	}
 }
 
-// publicPackages reads the packages outside internal/ as compiled.
-func publicPackages(t *testing.T) (list []*types.Package) {
+// publicPackages returns the compiled packages of this module that other programs can import.
+func publicPackages(t *testing.T) (packages []*types.Package) {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./...")
 	out, err := cmd.Output()
@@ -59,17 +59,17 @@ func publicPackages(t *testing.T) (list []*types.Package) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, pkg)
+		packages = append(packages, pkg)
 	}
-	if len(list) < 10 {
-		t.Fatalf("there are %d packages", len(list))
+	if len(packages) < 10 {
+		t.Fatalf("there are %d packages", len(packages))
 	}
-	return list
+	return packages
 }
 
-// exported yields the exported names of a package and the methods of its types, with
-// what is declared of each.
-func exported(pkg *types.Package) iter.Seq2[string, types.Type] {
+// exportedNames yields the exported names of a package and the exported methods of its types,
+// with the type of each.
+func exportedNames(pkg *types.Package) iter.Seq2[string, types.Type] {
 	return func(yield func(string, types.Type) bool) {
 		for _, name := range pkg.Scope().Names() {
 			o := pkg.Scope().Lookup(name)
@@ -97,53 +97,52 @@ func exported(pkg *types.Package) iter.Seq2[string, types.Type] {
 	}
 }
 
-// internalTypes lists the internal packages of this module whose types a declaration
-// names.
-func internalTypes(of types.Type, pkg *types.Package) (paths []string) {
+// internalTypes returns the internal packages of this module whose types occur in a type.
+func internalTypes(typ types.Type, pkg *types.Package) (paths []string) {
 	add := func(parts ...types.Type) {
 		for _, part := range parts {
 			paths = append(paths, internalTypes(part, pkg)...)
 		}
 	}
-	named := func(name *types.TypeName) {
+	check := func(name *types.TypeName) {
 		if p := name.Pkg(); p != nil && strings.HasPrefix(p.Path(), module+"/internal/") {
 			paths = append(paths, p.Path())
 		}
 	}
-	switch of := of.(type) {
+	switch typ := typ.(type) {
 	case *types.Alias:
-		named(of.Obj())
-		add(types.Unalias(of))
+		check(typ.Obj())
+		add(types.Unalias(typ))
 	case *types.Named:
-		named(of.Obj())
-		for arg := range of.TypeArgs().Types() {
+		check(typ.Obj())
+		for arg := range typ.TypeArgs().Types() {
 			add(arg)
 		}
 	case *types.Pointer:
-		add(of.Elem())
+		add(typ.Elem())
 	case *types.Slice:
-		add(of.Elem())
+		add(typ.Elem())
 	case *types.Array:
-		add(of.Elem())
+		add(typ.Elem())
 	case *types.Chan:
-		add(of.Elem())
+		add(typ.Elem())
 	case *types.Map:
-		add(of.Key(), of.Elem())
+		add(typ.Key(), typ.Elem())
 	case *types.Struct:
-		for f := range of.Fields() {
+		for f := range typ.Fields() {
 			if f.Exported() || f.Embedded() {
 				add(f.Type())
 			}
 		}
 	case *types.Interface:
-		for m := range of.Methods() {
+		for m := range typ.Methods() {
 			add(m.Type())
 		}
 	case *types.Signature:
-		for v := range of.Params().Variables() {
+		for v := range typ.Params().Variables() {
 			add(v.Type())
 		}
-		for v := range of.Results().Variables() {
+		for v := range typ.Results().Variables() {
 			add(v.Type())
 		}
 	}

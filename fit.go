@@ -106,7 +106,7 @@ type FitOptions struct {
 	Log *slog.Logger // receives a warning if a default detector could not be fitted; nil discards it
 	// Progress, if not nil, is called with the name of a stage ("detector", "quantiles" or
 	// "calibration") and the fraction of that stage that is done.
-	Progress func(stage string, share float64)
+	Progress func(stage string, fraction float64)
 }
 
 // Fit fits a detector and, for regression, an interval model, and calibrates both on held-out
@@ -123,7 +123,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	d, err := in.divide()
+	d, err := in.splitRows()
 	if err != nil {
 		return nil, err
 	}
@@ -231,8 +231,8 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	return in, err
 }
 
-// division holds the fit rows and the calibration rows.
-type division struct {
+// rowSplit holds the fit rows and the calibration rows.
+type rowSplit struct {
 	fit, cal               ood.Batch
 	fitTargets, calTargets blas32.General // targets of fit rows and of calibration rows
 	calGroups              []string
@@ -240,15 +240,16 @@ type division struct {
 	unseen                 []bool // which calibration rows have emptier cells than the fit rows; nil if none
 }
 
-func (in FitOptions) divide() (division, error) {
+// splitRows returns the given calibration rows or, without any, splits some off the fit rows.
+func (in FitOptions) splitRows() (rowSplit, error) {
 	if in.Cal.Len() > 0 {
-		return division{fit: in.Batch, cal: in.Cal, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
+		return rowSplit{fit: in.Batch, cal: in.Cal, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
-		return division{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
+		return rowSplit{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
 	}
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
-	d := division{
+	d := rowSplit{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
 		fitTargets: rows.Select(in.Targets, fit), calTargets: rows.Select(in.Targets, cal), heldOut: rows.SplitOff,
 	}
@@ -355,7 +356,7 @@ func (in FitOptions) layersRead() []Layer {
 	return layers
 }
 
-func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) error {
+func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d rowSplit) error {
 	in.Cal = d.cal // also contains rows that Fit split off
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,

@@ -190,7 +190,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 				for j := range 8 {
 					z += tr.Features.Data[8*i+j] * tr.Last.Weight.Data[8*k+j]
 				}
-				if !near(float64(z), float64(tr.Logits.Data[2*i+k]), 1e-5) {
+				if !isClose(float64(z), float64(tr.Logits.Data[2*i+k]), 1e-5) {
 					t.Errorf("row %d: the last layer makes logit %d %v, want %v", i, k, z, tr.Logits.Data[2*i+k])
 				}
 				logits++

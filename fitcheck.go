@@ -203,7 +203,7 @@ func (in FitOptions) withAlternatives(err error, t ood.Training) error {
 // compareRows counts the calibration rows that are also fit rows, and those that equal an
 // earlier calibration row. It stores samples of the hashes of both sets, to find reused rows
 // later. It returns an error if all given calibration rows are fit rows.
-func (c *Calibration) compareRows(d division) error {
+func (c *Calibration) compareRows(d rowSplit) error {
 	c.Hashed = rowhash.OfFeatures
 	if d.fit.Hashes != nil && d.cal.Hashes != nil {
 		c.Hashed = rowhash.OfInputs
@@ -213,27 +213,28 @@ func (c *Calibration) compareRows(d division) error {
 	// Rows with few columns may have equal inputs by chance, but their targets or labels then
 	// usually differ. Copies also have equal targets or labels.
 	if d.fitTargets.Rows > 0 && d.calTargets.Rows > 0 || d.fit.Labels != nil && d.cal.Labels != nil {
-		addTruth(fit, d.fit.Labels, d.fitTargets)
-		addTruth(cal, d.cal.Labels, d.calTargets)
+		addTargets(fit, d.fit.Labels, d.fitTargets)
+		addTargets(cal, d.cal.Labels, d.calTargets)
 	}
-	whole := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
+	withTargets := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
 	if d.heldOut == rows.SplitOff {
-		c.Reused = rowhash.ReusedOfSplit(whole[0], whole[1])
+		c.Reused = rowhash.ReusedOfSplit(withTargets[0], withTargets[1])
 	} else {
-		c.Reused = rowhash.Reused(whole[0], whole[1])
+		c.Reused = rowhash.Reused(withTargets[0], withTargets[1])
 	}
 	if c.Reused == len(cal) && d.heldOut == rows.Given {
 		return &rowhash.ReusedError{Rows: c.Reused}
 	}
-	c.Repeated = rowhash.Repeated(whole[0], whole[1])
-	fitted, calibrated := rowhash.SampleOf(inputs[0], rowhash.Copied(whole[0])), rowhash.SampleOf(inputs[1], c.Repeated > 0)
+	c.Repeated = rowhash.Repeated(withTargets[0], withTargets[1])
+	fitted, calibrated := rowhash.SampleOf(inputs[0], rowhash.Copied(withTargets[0])), rowhash.SampleOf(inputs[1], c.Repeated > 0)
 	c.FitHashes, c.FitTies = fitted.Hashes, [2]int{fitted.Rows, fitted.Repeated}
 	c.CalHashes, c.CalTies = calibrated.Hashes, [2]int{calibrated.Rows, calibrated.Repeated}
 	return nil
 }
 
-// addTruth adds the targets of each row or, without targets, its label to the hash of the row.
-func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
+// addTargets adds the targets of each row to the hash of the row or, without targets, its
+// label.
+func addTargets(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	for i, h := range hashes {
 		if targets.Rows > 0 {
 			hashes[i] = rowhash.With(h, rows.Row(targets, i)...)

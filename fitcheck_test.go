@@ -47,10 +47,10 @@ func TestFitComparesRows(t *testing.T) {
 	}{
 		{name: "a copy", fit: fit, cal: fit, wantErr: "all 500 calibration rows are among the rows to fit on"},
 		{name: "a copy of some", fit: fit, cal: fit.Slice(100, 200), wantErr: "all 100 calibration rows"},
-		{name: "half leaked", fit: fit, cal: joined(t, fit.Slice(0, 250), own.Slice(0, 250)), reused: 250},
+		{name: "half leaked", fit: fit, cal: joinRows(t, fit.Slice(0, 250), own.Slice(0, 250)), reused: 250},
 		{name: "others", fit: fit, cal: own},
-		{name: "copies of copies", fit: fit, cal: joined(t, copies...), repeated: 950},
-		{name: "copies, split off", fit: joined(t, fit, fit), reused: 150},
+		{name: "copies of copies", fit: fit, cal: joinRows(t, copies...), repeated: 950},
+		{name: "copies, split off", fit: joinRows(t, fit, fit), reused: 150},
 		{name: "few values", fit: table, cal: other},
 		{name: "few values, copied", fit: table, cal: table}, // a table with so few values cannot show that it was copied
 		{name: "few values, with targets", fit: table, cal: other, fitTargets: values, calTargets: otherValues},

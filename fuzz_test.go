@@ -130,12 +130,12 @@ func FuzzResealed(f *testing.F) {
 		for _, at := range number.FindAllIndex(content["manifest.json"], -1) {
 			f.Add(uint8(i), uint8(0), []byte{byte(at[0] + 2), byte((at[0] + 2) >> 8), 1, '9', '9'}, []byte{})
 		}
-		for which := range names {
-			f.Add(uint8(i), uint8(which), []byte{}, []byte{128, 0, 4, 0, 0x80})
+		for index := range names {
+			f.Add(uint8(i), uint8(index), []byte{}, []byte{128, 0, 4, 0, 0x80})
 		}
 	}
-	f.Fuzz(func(t *testing.T, which, part uint8, manifest, array []byte) {
-		file := files[int(which)%len(files)]
+	f.Fuzz(func(t *testing.T, index, part uint8, manifest, array []byte) {
+		file := files[int(index)%len(files)]
 		content := maps.Clone(file.content)
 		name := file.names[int(part)%len(file.names)]
 		if strings.HasSuffix(name, ".npy") {

@@ -66,7 +66,7 @@ const (
 // p-values are exact. If calibration rows have significantly more empty cells, later rows
 // probably have them too. In that case, fit rows and calibration rows together are the
 // reference.
-func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
+func (in FitOptions) learnCells(d rowSplit) (e emptyCells, unseen []bool) {
 	e = emptyCells{Features: d.fit.Gaps.Cols == 0 && in.Base.Standardised}
 	fit, cal := e.matrixOf(d.fit), e.matrixOf(d.cal)
 	if fit.Cols == 0 {

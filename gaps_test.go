@@ -109,35 +109,35 @@ func TestGapsNameReferenceRows(t *testing.T) {
 	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; one.String() != want {
 		t.Errorf("%v, want %s", one, want)
 	}
-	full, none := equalRates(0, 3), gapRates{0, 0, 1}
+	noneEmpty, lastEmpty := equalRates(0, 3), gapRates{0, 0, 1}
 	for name, c := range map[string]struct {
 		cal  gapRates
 		want string
 	}{
-		"alike":   {full, "column 2: empty in 50 of 50 rows, in 0 of the 300 rows fitted on"},
-		"emptier": {none, "column 2: empty in 50 of 50 rows, in 100 of the 400 rows fitted and calibrated on"},
+		"alike":   {noneEmpty, "column 2: empty in 50 of 50 rows, in 0 of the 300 rows fitted on"},
+		"emptier": {lastEmpty, "column 2: empty in 50 of 50 rows, in 100 of the 400 rows fitted and calibrated on"},
 	} {
 		rng := rand.New(rand.NewPCG(1, 26))
 		b := mustFit(t, attach.FitOptions{
 			Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"),
-			Batch: full.table(rng, 300), Cal: c.cal.table(rng, 100),
+			Batch: noneEmpty.table(rng, 300), Cal: c.cal.table(rng, 100),
 		})
 		counter := b.GapCounter()
-		counter.Add(attach.Rows{Batch: none.table(rng, 50)})
+		counter.Add(attach.Rows{Batch: lastEmpty.table(rng, 50)})
 		if got := attach.UnusualGaps(counter.Columns()); len(got) != 1 || got[0].String() != c.want {
 			t.Errorf("%s: %v, want %s", name, got, c.want)
 		}
 	}
 }
 
-// TestEvaluateBlamesGaps checks that an evaluation first advises to fill empty cells if a
-// guarantee is violated and a column has empty cells for the first time.
+// TestEvaluateBlamesGaps checks that the first advice for a violated guarantee is to fill the
+// empty cells of a column that had none in the fit rows.
 func TestEvaluateBlamesGaps(t *testing.T) {
-	full := equalRates(0, 3)
+	noneEmpty := equalRates(0, 3)
 	rng := rand.New(rand.NewPCG(1, 26))
 	b := mustFit(t, attach.FitOptions{
 		Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"),
-		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
+		Batch: noneEmpty.table(rng, 300), Cal: noneEmpty.table(rng, 200),
 	})
 	for _, fraction := range []float64{0.3, 1} {
 		e := mustEvaluate(t, b, blocksOf(gapRates{0, 0, fraction}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})

@@ -126,7 +126,7 @@ func comparePredictions(t *testing.T, got, want []attach.Prediction) {
 		gotNumbers, wantNumbers := numbers(g), numbers(w)
 		ok := g.Class == w.Class && g.Name == w.Name && g.Flag == w.Flag && g.Accept == w.Accept && fmt.Sprint(g.Set) == fmt.Sprint(w.Set) && len(gotNumbers) == len(wantNumbers)
 		for j := 0; ok && j < len(gotNumbers); j++ {
-			ok = near(gotNumbers[j], wantNumbers[j], 1e-5) || math.IsNaN(gotNumbers[j]) && math.IsNaN(wantNumbers[j])
+			ok = isClose(gotNumbers[j], wantNumbers[j], 1e-5) || math.IsNaN(gotNumbers[j]) && math.IsNaN(wantNumbers[j])
 		}
 		if !ok {
 			t.Errorf("row %d is %+v, want %+v", i, g, w)

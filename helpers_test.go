@@ -3,22 +3,22 @@ package attach_test
 import "github.com/attach-uncertainty/attach/internal/attachtest"
 
 var (
-	drawn        = attachtest.Drawn
-	joined       = attachtest.Joined
-	method       = attachtest.Method
-	matrix       = attachtest.Matrix
-	blob         = attachtest.Blob
-	layersOf     = attachtest.Layers
-	classifier   = attachtest.Classifier
-	regressor    = attachtest.Regressor
-	mustFit      = attachtest.Fit
-	mustWrite    = attachtest.Write
-	read         = attachtest.Read
-	mustPredict  = attachtest.Predict
-	predictRows  = attachtest.PredictRows
-	predict      = attachtest.TryPredict
-	cells        = attachtest.Cells
-	same         = attachtest.Same
-	blocksOf     = attachtest.Blocks
-	mustEvaluate = attachtest.Evaluate
+	softmaxRows     = attachtest.Drawn
+	joinRows        = attachtest.Joined
+	method          = attachtest.Method
+	matrix          = attachtest.Matrix
+	blob            = attachtest.Blob
+	layersOf        = attachtest.Layers
+	classifier      = attachtest.Classifier
+	regressor       = attachtest.Regressor
+	mustFit         = attachtest.Fit
+	mustWrite       = attachtest.Write
+	read            = attachtest.Read
+	mustPredict     = attachtest.Predict
+	predictRows     = attachtest.PredictRows
+	predict         = attachtest.TryPredict
+	targetsOf       = attachtest.Cells
+	samePredictions = attachtest.Same
+	blocksOf        = attachtest.Blocks
+	mustEvaluate    = attachtest.Evaluate
 )

@@ -15,27 +15,28 @@ import (
 
 const module = "github.com/attach-uncertainty/attach"
 
-// room is how the picture names a package: by its folder.
-func room(path string) string {
+// packageFolder returns the folder of a package below the module, as CONTRIBUTING.md writes
+// it.
+func packageFolder(path string) string {
 	return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(path, module), "/"), ".")
 }
 
-// pure lists the packages that a service can embed without a C compiler.
-var pure = []string{"./calibrate", "./heads", "./preprocess", "./ood/...", "./baselines", "./evaluate", "./tables", "."}
+// purePackages lists the packages that a service can use without a C compiler.
+var purePackages = []string{"./calibrate", "./heads", "./preprocess", "./ood/...", "./baselines", "./evaluate", "./tables", "."}
 
-// TestPurePackages checks that the pure packages depend on no package that needs a C compiler.
+// TestPurePackages checks that purePackages do not depend on packages that need a C compiler.
 func TestPurePackages(t *testing.T) {
-	for pkg, needs := range list(t, append([]string{"-deps"}, pure...)...) {
+	for pkg, imports := range listImports(t, append([]string{"-deps"}, purePackages...)...) {
 		for _, dep := range []string{"featurize", "heads/fit", "internal/onnx/ort"} {
-			if slices.Contains(needs, module+"/"+dep) {
+			if slices.Contains(imports, module+"/"+dep) {
 				t.Errorf("%s imports %s, which needs cgo", pkg, dep)
 			}
 		}
 	}
 }
 
-// TestImports holds the picture in CONTRIBUTING.md: a package imports what stands
-// on lines below its own.
+// TestImports checks the diagram of packages in CONTRIBUTING.md: every package may import only
+// packages on lines below its own.
 func TestImports(t *testing.T) {
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {
@@ -51,43 +52,43 @@ func TestImports(t *testing.T) {
 			depth[pkg] = i + 2
 		}
 	}
-	packages := list(t, "./...")
+	packages := listImports(t, "./...")
 	for pkg := range depth {
 		if _, ok := packages[strings.TrimSuffix(module+"/"+pkg, "/.")]; !ok {
 			t.Errorf("the picture has %s, which is no package", pkg)
 		}
 	}
 	for path, imports := range packages {
-		pkg := room(path)
+		pkg := packageFolder(path)
 		switch {
-		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/attachtest" || pkg == "internal/scripttest" || strings.HasPrefix(pkg, "cmd/attach/scripts/") || pkg == "internal/onnx/ort/orttest": // of tests alone
+		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/attachtest" || pkg == "internal/scripttest" || strings.HasPrefix(pkg, "cmd/attach/scripts/") || pkg == "internal/onnx/ort/orttest": // only tests import these packages
 			continue
 		case depth[pkg] == 0:
 			t.Errorf("the picture lacks %s", pkg)
 			continue
 		}
 		for _, imported := range imports {
-			if strings.HasPrefix(imported, module) && depth[room(imported)] <= depth[pkg] {
-				t.Errorf("%s imports %s, which does not stand below it", pkg, room(imported))
+			if strings.HasPrefix(imported, module) && depth[packageFolder(imported)] <= depth[pkg] {
+				t.Errorf("%s imports %s, which does not stand below it", pkg, packageFolder(imported))
 			}
 		}
 	}
 }
 
-// TestExamples holds that programs outside can do what examples show: these import
-// nothing internal, and call nothing that tests alone give out.
+// TestExamples checks that users can copy the examples. An example must not import internal
+// packages, and must not call functions that only exist in tests.
 func TestExamples(t *testing.T) {
 	seen := 0
-	for path := range list(t, "./...") {
-		files, err := filepath.Glob(filepath.Join(room(path), "example*_test.go"))
+	for path := range listImports(t, "./...") {
+		files, err := filepath.Glob(filepath.Join(packageFolder(path), "example*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(room(path), "internal/") {
+		if strings.HasPrefix(packageFolder(path), "internal/") {
 			continue
 		}
-		for _, name := range calledOfTests(t, room(path)) {
-			t.Errorf("an example in %s calls %s, which programs cannot", room(path), name)
+		for _, name := range testOnlyCalls(t, packageFolder(path)) {
+			t.Errorf("an example in %s calls %s, which programs cannot", packageFolder(path), name)
 		}
 		for _, file := range files {
 			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -107,14 +108,14 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// calledOfTests lists what examples in a folder call of its package that is
-// declared in tests.
-func calledOfTests(t *testing.T, dir string) (called []string) {
+// testOnlyCalls returns the functions that the examples in a folder call, but that only test
+// files of its package declare.
+func testOnlyCalls(t *testing.T, dir string) (called []string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, ofTests := map[string]bool{}, map[string]bool{}
+	inPackage, inTests := map[string]bool{}, map[string]bool{}
 	var examples []*ast.FuncDecl
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -128,9 +129,9 @@ func calledOfTests(t *testing.T, dir string) (called []string) {
 			case isTest && strings.HasPrefix(d.Name.Name, "Example"):
 				examples = append(examples, d)
 			case !isTest:
-				given[d.Name.Name] = true
+				inPackage[d.Name.Name] = true
 			case !strings.HasSuffix(f.Name.Name, "_test"):
-				ofTests[d.Name.Name] = true
+				inTests[d.Name.Name] = true
 			}
 		}
 	}
@@ -140,7 +141,7 @@ func calledOfTests(t *testing.T, dir string) (called []string) {
 			if !ok {
 				return true
 			}
-			if s, ok := call.Fun.(*ast.SelectorExpr); ok && ofTests[s.Sel.Name] && !given[s.Sel.Name] {
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && inTests[s.Sel.Name] && !inPackage[s.Sel.Name] {
 				called = append(called, s.Sel.Name)
 			}
 			return true
@@ -149,19 +150,21 @@ func calledOfTests(t *testing.T, dir string) (called []string) {
 	return called
 }
 
-// TestBinding holds that the binding of the runtime stays replaceable.
+// TestBinding checks that only internal/onnx/ort imports the Go binding of ONNX Runtime, so
+// that the binding can be replaced.
 func TestBinding(t *testing.T) {
-	for pkg, imports := range list(t, "./...") {
+	for pkg, imports := range listImports(t, "./...") {
 		for _, imported := range imports {
-			if strings.Contains(imported, "onnxruntime_go") && room(pkg) != "internal/onnx/ort" {
+			if strings.Contains(imported, "onnxruntime_go") && packageFolder(pkg) != "internal/onnx/ort" {
 				t.Errorf("%s imports onnxruntime_go", pkg)
 			}
 		}
 	}
 }
 
-// list returns what packages import, by their paths.
-func list(t *testing.T, args ...string) map[string][]string {
+// listImports returns the import path of each listed package and the packages that it imports.
+// The arguments are those of go list.
+func listImports(t *testing.T, args ...string) map[string][]string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-f", `{{.ImportPath}} {{join .Imports " "}}`}, args...)...)
 	out, err := cmd.Output()

@@ -76,7 +76,7 @@ func TestForestIntervals(t *testing.T) {
 	in.IntervalParams = ood.Params{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
-	p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
+	p := targetsOf(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
 	covered, narrow, wide := 0.0, 0.0, 0.0
 	for i, y := range test.Targets.Data {
 		if p[i].Lower <= float64(y) && float64(y) <= p[i].Upper {
@@ -133,7 +133,7 @@ func TestGroupsCover(t *testing.T) {
 			if grouped {
 				in.CalGroups, test.Groups = groupsOf(cal.Batch), groupsOf(test.Batch)
 			}
-			p := cells(predictRows(t, mustFit(t, in), test, attach.PredictOptions{Level: level}))
+			p := targetsOf(predictRows(t, mustFit(t, in), test, attach.PredictOptions{Level: level}))
 			rng := rand.New(rand.NewPCG(seed, 77))
 			inside, total := 0.0, 0.0
 			for i, g := range groupsOf(test.Batch) {
@@ -170,7 +170,7 @@ func TestUnseenGroup(t *testing.T) {
 	b := mustFit(t, in)
 	r := attach.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
 	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: "upper"}} {
-		p := cells(predictRows(t, b, r, o))
+		p := targetsOf(predictRows(t, b, r, o))
 		if math.IsInf(p[0].Upper, 1) || !math.IsInf(p[2].Upper, 1) || !math.IsInf(p[3].Lower, -1) {
 			t.Errorf("%+v: %+v", o, p)
 		}
@@ -195,7 +195,7 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			}
 			test := regressor(seed+1000, 80, 2)
 			p := mustPredict(t, fitted[seed], test.Batch, o)
-			for _, c := range cells(p) {
+			for _, c := range targetsOf(p) {
 				if o.Side == "lower" && !math.IsInf(c.Upper, 1) || o.Side == "upper" && !math.IsInf(c.Lower, -1) {
 					t.Fatalf("side %s: [%v, %v]", o.Side, c.Lower, c.Upper)
 				}
@@ -239,7 +239,7 @@ func TestSmoothedCovers(t *testing.T) {
 			o.Smoothed = true
 			p := mustPredict(t, b, test.Batch, o)
 			smoothed[name] = append(smoothed[name], covered(p, test, o.Joint))
-			for _, c := range cells(p) {
+			for _, c := range targetsOf(p) {
 				if c.Lower != float64(float32(c.Lower)) || c.Upper != float64(float32(c.Upper)) {
 					t.Fatalf("[%v, %v]: not float32 numbers", c.Lower, c.Upper)
 				}
@@ -314,19 +314,19 @@ func TestSmoothedDraws(t *testing.T) {
 	r := attach.Rows{Batch: in.Batch, Groups: slices.Clone(in.Groups)}
 	r.Groups[99] = "never"
 	o := attach.PredictOptions{Level: .5, Smoothed: true}
-	whole := predictRows(t, b, r, o)
-	if first, last := whole[0].Targets[0].Upper, whole[99].Targets[0].Upper; !math.IsInf(last, 1) || math.IsInf(first, 1) {
+	atOnce := predictRows(t, b, r, o)
+	if first, last := atOnce[0].Targets[0].Upper, atOnce[99].Targets[0].Upper; !math.IsInf(last, 1) || math.IsInf(first, 1) {
 		t.Errorf("of a group without calibration rows up to %v, of others up to %v", last, first)
 	}
-	if !same(stream(t, b, r, o, 40), whole) {
+	if !samePredictions(stream(t, b, r, o, 40), atOnce) {
 		t.Error("blocks of rows have other intervals")
 	}
 	later := attach.Rows{Batch: in.Batch.Slice(40, 90), Groups: r.Groups[40:90], First: 40}
-	if !same(predictRows(t, b, later, o), whole[40:90]) {
+	if !samePredictions(predictRows(t, b, later, o), atOnce[40:90]) {
 		t.Error("rows that are numbered have other intervals")
 	}
 	o.Seed = 1
-	if same(predictRows(t, b, r, o), whole) {
+	if samePredictions(predictRows(t, b, r, o), atOnce) {
 		t.Error("another seed has the same intervals")
 	}
 }
@@ -339,15 +339,15 @@ func TestSamples(t *testing.T) {
 	b := mustFit(t, in)
 	test := regressor(2, 1000, 2)
 	o := attach.PredictOptions{Samples: 19, Seed: 5}
-	whole := predictRows(t, b, attach.Rows{Batch: test.Batch}, o)
-	targets := cells(whole)
-	for i, c := range cells(stream(t, b, attach.Rows{Batch: test.Batch}, o, 300)) {
-		if len(c.Samples) != 19 || !near(c.Samples[18], targets[i].Samples[18], 1e-5) {
+	atOnce := predictRows(t, b, attach.Rows{Batch: test.Batch}, o)
+	targets := targetsOf(atOnce)
+	for i, c := range targetsOf(stream(t, b, attach.Rows{Batch: test.Batch}, o, 300)) {
+		if len(c.Samples) != 19 || !isClose(c.Samples[18], targets[i].Samples[18], 1e-5) {
 			t.Fatalf("samples %v of blocks, and %v at once", c.Samples, targets[i].Samples)
 		}
 	}
 	o.Seed = 6
-	if other := predictRows(t, b, attach.Rows{Batch: test.Batch}, o); same(other, whole) {
+	if other := predictRows(t, b, attach.Rows{Batch: test.Batch}, o); samePredictions(other, atOnce) {
 		t.Error("another seed draws the same")
 	}
 	ranks := make([]float64, 20)

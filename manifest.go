@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// manifest is the content of manifest.json.
+// manifest holds the content of manifest.json.
 type manifest struct {
 	Format      int             `json:"format"`
 	Library     library         `json:"library"`
@@ -102,8 +102,8 @@ func decodeManifest(b []byte) (manifest, error) {
 // unmarshal decodes a manifest. Its errors name JSON keys instead of Go types.
 func unmarshal(b []byte, to any) error {
 	err := json.Unmarshal(b, to)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		err = fmt.Errorf("%s has a value of another kind, %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+	if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("%s has a value of another kind, %s", cmp.Or(typeErr.Field, "it"), typeErr.Value)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: manifest.json: %w", ErrDamaged, err)
@@ -114,21 +114,21 @@ func unmarshal(b []byte, to any) error {
 // check returns an error for values that no fit produces and that would break later code.
 func (m manifest) check() error {
 	c := m.Calibration
-	classifies := m.Model.Task == Classification
+	isClassifier := m.Model.Task == Classification
 	switch {
-	case !classifies && m.Model.Task != Regression && m.Model.Task != Embedding:
+	case !isClassifier && m.Model.Task != Regression && m.Model.Task != Embedding:
 		return fmt.Errorf("the task is %q", m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > rows.MaxWidth || m.Model.Outputs < 0 || m.Model.Outputs > rows.MaxWidth:
 		return fmt.Errorf("%d features and %d outputs", m.Model.Width, m.Model.Outputs)
-	case !m.Model.layersBounded():
+	case !m.Model.validLayers():
 		return fmt.Errorf("%d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
 		return fmt.Errorf("the model's sha256 is %q", abbreviateSHA256(m.Model.SHA256))
 	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
 		return fmt.Errorf("the layout is %q, not nchw or nhwc", m.Layout)
-	case m.Model.Sigmoid && !classifies:
+	case m.Model.Sigmoid && !isClassifier:
 		return errors.New("the outputs of a regressor are marked as probabilities")
-	case m.Model.Residual && classifies:
+	case m.Model.Residual && isClassifier:
 		return errors.New("a classifier has an interval model")
 	case c.HeldOut != rows.Given && c.HeldOut != rows.SplitOff:
 		return fmt.Errorf("the calibration rows are %q, not given or split", c.HeldOut)
@@ -136,7 +136,7 @@ func (m manifest) check() error {
 		return fmt.Errorf("%d fit rows and %d calibration rows", c.NFit, c.NCal)
 	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
 		return fmt.Errorf("%d calibration rows, with %d reused and %d repeated", c.NCal, c.Reused, c.Repeated)
-	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < 0):
+	case c.Temperature != 0 && (!isClassifier || m.Model.Sigmoid || c.Temperature < 0):
 		return fmt.Errorf("the temperature is %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
 		return fmt.Errorf("alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)
@@ -174,9 +174,9 @@ func checkClasses(names []string, task Task, outputs int) error {
 	return nil
 }
 
-// layersBounded reports whether all layers have columns, and together no more than a row may
-// have.
-func (b Base) layersBounded() bool {
+// validLayers reports whether each layer has at least one column, and all layers together have
+// at most as many as a row may have.
+func (b Base) validLayers() bool {
 	sum := 0
 	for _, l := range b.Layers {
 		if l.Width < 1 || l.Width > rows.MaxWidth-sum {

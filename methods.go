@@ -17,10 +17,10 @@ func Methods() []ood.Method {
 	return slices.SortedFunc(slices.Values(slices.Concat(heads.All(), baselines.All())), func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// MethodByName returns the method with the given name, from Methods or from the custom methods
-// own. It reports whether there is one.
-func MethodByName(name string, own ...ood.Method) (ood.Method, bool) {
-	all := slices.Concat(heads.All(), baselines.All(), own)
+// MethodByName returns the method with the given name, from Methods or from the custom
+// methods. It reports whether there is one.
+func MethodByName(name string, custom ...ood.Method) (ood.Method, bool) {
+	all := slices.Concat(heads.All(), baselines.All(), custom)
 	if i := slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name }); i >= 0 {
 		return all[i], true
 	}

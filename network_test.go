@@ -104,7 +104,7 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 }
 
 // TestLogisticNetwork checks the scores of a network with a single logit z against formulas
-// for the two logits 0 and z. Finite differences replace the gradients.
+// for the two logits 0 and z. The gradients in these formulas are finite differences.
 func TestLogisticNetwork(t *testing.T) {
 	in := classifier(60)
 	in.Batch.Logits = matrix(60, 1)
@@ -130,7 +130,7 @@ func TestLogisticNetwork(t *testing.T) {
 			got := row.Score
 			z := float64(in.Batch.Logits.Data[i])
 			slope := (c.scalar(z+1e-6) - c.scalar(z-1e-6)) / 2e-6
-			if want := -c.scalar(z) / (math.Abs(slope) * math.Sqrt(8)); !near(got, want, 1e-5) {
+			if want := -c.scalar(z) / (math.Abs(slope) * math.Sqrt(8)); !isClose(got, want, 1e-5) {
 				t.Errorf("%v row %d: %v, want %v", c.params, i, got, want)
 			}
 		}
@@ -153,7 +153,7 @@ func TestLogisticNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := mustPredict(t, b, in.Batch, attach.PredictOptions{})
-		if !same(mustPredict(t, stored, in.Batch, attach.PredictOptions{}), want) {
+		if !samePredictions(mustPredict(t, stored, in.Batch, attach.PredictOptions{}), want) {
 			t.Errorf("%s: scores differ after reading", m.Name)
 		}
 	}

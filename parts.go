@@ -166,8 +166,8 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 		name string
 		to   *[]int
 	}{{"labels", &k.Labels}, {"ranks", &k.Ranks}, {"predicted", &c.Predicted}} {
-		a, there := s.Arrays[part.name]
-		if !there {
+		a, exists := s.Arrays[part.name]
+		if !exists {
 			continue
 		}
 		v, err := integers(a, "the calibration rows' "+part.name)
@@ -260,13 +260,13 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 }
 
 // restore rebuilds a fitted method from its manifest entry and its arrays. It returns nil
-// without an entry. Errors call the method by kind. The list own holds custom methods, and
-// intervals selects interval methods instead of detectors.
-func (e *methodEntry) restore(kind string, intervals bool, arrays map[string]rows.Array, own []ood.Method) (*Fitted, error) {
+// without an entry. Errors call the method by kind. If intervals is true, the method must be
+// an interval method, and otherwise a detector.
+func (e *methodEntry) restore(kind string, intervals bool, arrays map[string]rows.Array, custom []ood.Method) (*Fitted, error) {
 	if e == nil {
 		return nil, nil
 	}
-	method, ok := MethodByName(e.Method, own...)
+	method, ok := MethodByName(e.Method, custom...)
 	if !ok || method.Needs.Targets != intervals {
 		return nil, fmt.Errorf("%w %q: neither this version of attach nor this program has such a %s; upgrade attach, or pass the method to Open and Save", ErrUnknownMethod, e.Method, kind)
 	}

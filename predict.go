@@ -145,24 +145,24 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 	if p.ClassPValues != nil {
 		add("class_p_value", finites(p.ClassPValues))
 	}
-	for t, one := range p.Targets {
-		end := ""
+	for t, target := range p.Targets {
+		suffix := ""
 		if len(p.Targets) > 1 {
-			end = "_" + strconv.Itoa(t)
+			suffix = "_" + strconv.Itoa(t)
 		}
-		if !math.IsNaN(one.Value) {
-			add("prediction"+end, finite(one.Value))
+		if !math.IsNaN(target.Value) {
+			add("prediction"+suffix, finite(target.Value))
 		}
-		if !math.IsNaN(one.Lower) {
-			add("median"+end, finite(one.Median))
-			add("lower"+end, finite(one.Lower))
-			add("upper"+end, finite(one.Upper))
+		if !math.IsNaN(target.Lower) {
+			add("median"+suffix, finite(target.Median))
+			add("lower"+suffix, finite(target.Lower))
+			add("upper"+suffix, finite(target.Upper))
 		}
-		if one.Quantiles != nil {
-			add("quantiles"+end, finites(one.Quantiles))
+		if target.Quantiles != nil {
+			add("quantiles"+suffix, finites(target.Quantiles))
 		}
-		if one.Samples != nil {
-			add("samples"+end, finites(one.Samples))
+		if target.Samples != nil {
+			add("samples"+suffix, finites(target.Samples))
 		}
 	}
 	if !math.IsNaN(p.Score) {
@@ -317,21 +317,21 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 	return func(yield func(Prediction, error) bool) {
 		done := 0
 		for r, err := range blocks {
-			var all []Prediction
+			var predictions []Prediction
 			if err == nil {
 				r.First = done
-				all, err = p.Predict(ctx, r)
+				predictions, err = p.Predict(ctx, r)
 			}
 			if err != nil {
 				yield(Prediction{}, err)
 				return
 			}
-			for _, one := range all {
-				if !yield(one, nil) {
+			for _, prediction := range predictions {
+				if !yield(prediction, nil) {
 					return
 				}
 			}
-			done += len(all)
+			done += len(predictions)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 		topProbabilities = p.topProbabilities(r.Logits)
 		p.setConfidenceBounds(out, topProbabilities)
 	case Regression:
-		if unknown, err = p.regress(out, r); err != nil {
+		if unknown, err = p.predictTargets(out, r); err != nil {
 			return nil, err
 		}
 	}

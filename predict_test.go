@@ -20,7 +20,7 @@ func detectors() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 }
 
-func near(a, b, tolerance float64) bool {
+func isClose(a, b, tolerance float64) bool {
 	return a == b || math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b), 1)
 }
 
@@ -46,7 +46,7 @@ func TestClassAndConfidence(t *testing.T) {
 				sum += probability[j]
 			}
 			best := slices.Index(probability, slices.Max(probability))
-			if p[i].Class != best || p[i].Name != in.Base.Classes[best] || !near(p[i].Confidence, probability[best]/sum, 1e-12) {
+			if p[i].Class != best || p[i].Name != in.Base.Classes[best] || !isClose(p[i].Confidence, probability[best]/sum, 1e-12) {
 				t.Fatalf("row %d at temperature %v: class %d with %v, want %d with %v",
 					i, temperature, p[i].Class, p[i].Confidence, best, probability[best]/sum)
 			}
@@ -82,15 +82,14 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		if z > 0 {
 			class, confidence = 1, one
 		}
-		if p[i].Class != class || !near(p[i].Confidence, confidence, 1e-12) {
+		if p[i].Class != class || !isClose(p[i].Confidence, confidence, 1e-12) {
 			t.Errorf("logit %v: class %d with %v, want %d with %v", z, p[i].Class, p[i].Confidence, class, confidence)
 		}
 	}
 }
 
-// TestPValuesCountCalibrationScores compares p-values with their definition: one more than the
-// number of calibration scores that are at least the score of the row, divided by n+1 for n
-// calibration rows.
+// TestPValuesCountCalibrationScores compares p-values with their definition: (1+k)/(1+n), if k
+// of n calibration scores are at least as large as the score of the row.
 func TestPValuesCountCalibrationScores(t *testing.T) {
 	b := mustFit(t, classifier(100))
 	batch := blob(9, 50, 8, 3, 0.5)
@@ -155,7 +154,7 @@ func TestIntervalsCover(t *testing.T) {
 			in.SkipDetector = true
 			b := mustFit(t, in)
 			test := regressor(seed+1000, testRows, 2)
-			p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
+			p := targetsOf(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
 			inside := 0.0
 			for i, y := range test.Targets.Data {
 				if p[i].Lower <= float64(y) && float64(y) <= p[i].Upper {
@@ -207,7 +206,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	in := regressor(1, 100, 2)
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
-	p := cells(mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels}))
+	p := targetsOf(mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels}))
 	want := b.IntervalModel.Scorer().Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
 		if p[i/4].Quantiles[i%4] != float64(v) {
@@ -236,7 +235,7 @@ func TestBlocks(t *testing.T) {
 	in := regressor(1, 100, 1)
 	b := mustFit(t, in)
 	o := attach.PredictOptions{Levels: []float64{0.2}}
-	whole := mustPredict(t, b, in.Batch, o)
+	atOnce := mustPredict(t, b, in.Batch, o)
 	predictor, err := b.Predictor(o)
 	if err != nil {
 		t.Fatal(err)
@@ -248,9 +247,9 @@ func TestBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, row := range p {
-			want := whole[lo+i]
-			if !near(row.Score, want.Score, 1e-6) || !near(row.Targets[0].Lower, want.Targets[0].Lower, 1e-5) ||
-				!near(row.Targets[0].Quantiles[0], want.Targets[0].Quantiles[0], 1e-5) {
+			want := atOnce[lo+i]
+			if !isClose(row.Score, want.Score, 1e-6) || !isClose(row.Targets[0].Lower, want.Targets[0].Lower, 1e-5) ||
+				!isClose(row.Targets[0].Quantiles[0], want.Targets[0].Quantiles[0], 1e-5) {
 				t.Fatalf("row %d differs from the prediction at once", lo+i)
 			}
 		}
@@ -353,14 +352,14 @@ func TestPredictRefusesGroups(t *testing.T) {
 // prediction.
 func TestNoScore(t *testing.T) {
 	b, batch := mustFit(t, classifier(200)), blob(9, 50, 8, 3, 0)
-	with, without := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, b, batch, attach.PredictOptions{NoScore: true})
-	for i, p := range without {
+	scored, unscored := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, b, batch, attach.PredictOptions{NoScore: true})
+	for i, p := range unscored {
 		if !math.IsNaN(p.Score) || p.PValue != 1 || p.Flag {
 			t.Fatalf("row %d has score %v, p-value %v and flag %v", i, p.Score, p.PValue, p.Flag)
 		}
-		with[i].Score, with[i].PValue, with[i].Flag = p.Score, p.PValue, p.Flag
+		scored[i].Score, scored[i].PValue, scored[i].Flag = p.Score, p.PValue, p.Flag
 	}
-	if !same(with, without) {
+	if !samePredictions(scored, unscored) {
 		t.Error("more than scores differ")
 	}
 	if _, err := b.Predictor(attach.PredictOptions{NoScore: true, MaxError: .1}); err == nil || !strings.Contains(err.Error(), "NoScore") {

@@ -32,8 +32,8 @@ const (
 
 // Open reads the .attach file at path and verifies its checksums. It makes Base.Path relative
 // to the folder of path a path that can be opened. It finds methods by name, among Methods and
-// the custom methods in own.
-func Open(path string, own ...ood.Method) (*Bundle, error) {
+// the custom methods.
+func Open(path string, custom ...ood.Method) (*Bundle, error) {
 	// os.Open of a named pipe would wait for a writer, so check the kind of the file first.
 	info, err := os.Stat(path)
 	switch {
@@ -49,7 +49,7 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 		return nil, fmt.Errorf("%w", err)
 	}
 	defer f.Close()
-	b, err := Read(f, info.Size(), own...)
+	b, err := Read(f, info.Size(), custom...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -65,9 +65,8 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 
 // Read reads a .attach file of size bytes, verifies all checksums and rebuilds the bundle. Its
 // errors wrap one of the error values of this package. Base.Path stays as stored, relative to
-// the folder of the file. Read finds methods by name, among Methods and the custom methods in
-// own.
-func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
+// the folder of the file. Read finds methods by name, among Methods and the custom methods.
+func Read(r io.ReaderAt, size int64, custom ...ood.Method) (*Bundle, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 		}
 		states[folder].Arrays[entry.shortName()] = array
 	}
-	b, err := m.restore(states, own)
+	b, err := m.restore(states, custom)
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +118,11 @@ func (b *Bundle) checkRoundTrip(content []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	again, err := m.encode()
+	rewritten, err := m.encode()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	got, want := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
+	got, want := bytes.Split(content, []byte("\n")), bytes.Split(rewritten, []byte("\n"))
 	for i := range min(len(got), len(want)) {
 		if !bytes.Equal(got[i], want[i]) {
 			return fmt.Errorf("%w: line %d of %s is %.100q, but a fit writes %.100q",
@@ -137,7 +136,7 @@ func (b *Bundle) checkRoundTrip(content []byte) error {
 }
 
 // restore rebuilds the bundle from its manifest and from the arrays of each folder.
-func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bundle, error) {
+func (m manifest) restore(states map[string]rows.State, custom []ood.Method) (*Bundle, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -164,10 +163,10 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 		b.Text = &text
 	}
 	var err error
-	if b.Detector, err = m.Detector.restore("detector", false, states[detectorFolder].Arrays, own); err != nil {
+	if b.Detector, err = m.Detector.restore("detector", false, states[detectorFolder].Arrays, custom); err != nil {
 		return nil, err
 	}
-	if b.IntervalModel, err = m.Quantiles.restore("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
+	if b.IntervalModel, err = m.Quantiles.restore("quantile method", true, states[quantilesFolder].Arrays, custom); err != nil {
 		return nil, err
 	}
 	if err := b.restoreScaling(states[featuresFolder]); err != nil {
@@ -310,11 +309,11 @@ func (a archive) verify(content []byte, m manifest) error {
 func (a archive) array(e arrayEntry) (rows.Array, error) {
 	f := a.files[e.Name]
 	var array rows.Array
-	var badArray error
+	var decodeErr error
 	sum, size := sha256.New(), byteCount(0)
 	err := readChecked(f, func(r io.Reader) error {
 		r = io.TeeReader(r, io.MultiWriter(sum, &size))
-		array, badArray = npy.Read(r, int64(f.UncompressedSize64))
+		array, decodeErr = npy.Read(r, int64(f.UncompressedSize64))
 		_, err := io.Copy(io.Discard, r)
 		return err
 	})
@@ -324,8 +323,8 @@ func (a archive) array(e arrayEntry) (rows.Array, error) {
 	case int64(size) != e.Bytes || hex.EncodeToString(sum.Sum(nil)) != e.SHA256:
 		return rows.Array{}, fmt.Errorf("%w: %q does not match its checksum; copy the file again or fit it again", ErrDamaged, e.Name)
 	}
-	if badArray != nil {
-		return rows.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, badArray)
+	if decodeErr != nil {
+		return rows.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, decodeErr)
 	}
 	if dtypeOf(array) != e.DType || !slices.Equal(array.Shape, e.Shape) {
 		return rows.Array{}, fmt.Errorf("%w: %q is %s %v, but the manifest says %s %v",

@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 		return pack(t, rest, content, zip.Store)
 	}
 	extra := append(append([]string{}, names...), "extra.txt")
-	twice := append(append([]string{}, names...), names[0])
+	duplicated := append(append([]string{}, names...), names[0])
 	tests := []struct {
 		name    string
 		content []byte
@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 		{"no checksum", packWithout("manifest.sha256"), attach.ErrDamaged, "manifest.sha256"},
 		{"array missing", packWithout(names[0]), attach.ErrDamaged, "is missing"},
 		{"stowaway", pack(t, extra, content, zip.Store), attach.ErrDamaged, `"extra.txt" is not in the manifest`},
-		{"entry twice", pack(t, twice, content, zip.Store), attach.ErrDamaged, "twice"},
+		{"entry twice", pack(t, duplicated, content, zip.Store), attach.ErrDamaged, "twice"},
 		{"deflated", pack(t, names, content, zip.Deflate), attach.ErrDamaged, "packed by another program"},
 	}
 	for _, tt := range tests {

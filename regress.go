@@ -53,8 +53,8 @@ func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.Quantile
 	}
 	levels := q.Levels
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
-	if bad, ok := errors.AsType[*rows.NotFiniteError](rows.CheckFinite("quantiles", grid)); ok {
-		return nil, fmt.Errorf("calibration row %d has no finite quantiles, because its features are far too large; remove it", bad.Row)
+	if notFinite, ok := errors.AsType[*rows.NotFiniteError](rows.CheckFinite("quantiles", grid)); ok {
+		return nil, fmt.Errorf("calibration row %d has no finite quantiles, because its features are far too large; remove it", notFinite.Row)
 	}
 	out := make([]calibrate.QuantileCalibration, q.Targets)
 	for t := range out {
@@ -78,9 +78,9 @@ func withinReach(quantiles []float32, reach float64) bool {
 	return true
 }
 
-// regress sets the Targets of each prediction. It reports which rows have a target about which
+// predictTargets sets the Targets of each prediction. It reports which rows have a target about which
 // the interval model has no information.
-func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
+func (p *Predictor) predictTargets(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
 	if p.bundle.IntervalModel != nil {
@@ -110,16 +110,16 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 }
 
 // setQuantiles sets the medians, quantiles, intervals and samples of predictions from the
-// quantiles q. Like regress, it reports unknown rows.
+// quantiles q. Like predictTargets, it reports unknown rows.
 func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
 	samples := 0
 	if p.calibrated != nil {
 		samples = p.o.Samples
 	}
-	numbers := make([]float64, len(out)*q.Targets*(len(p.o.Levels)+samples))
-	take := func(n int) (part []float64) {
+	buffer := make([]float64, len(out)*q.Targets*(len(p.o.Levels)+samples))
+	next := func(n int) (part []float64) {
 		if n > 0 {
-			part, numbers = numbers[:n:n], numbers[n:]
+			part, buffer = buffer[:n:n], buffer[n:]
 		}
 		return part
 	}
@@ -132,7 +132,7 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 			group = r.Groups[i]
 		}
 		c := p.calibrationOf(group)
-		draw := uint64((r.First + i) * q.Targets)
+		firstDraw := uint64((r.First + i) * q.Targets)
 		for t := range q.Targets {
 			row, target := q.Row(i, t), &out[i].Targets[t]
 			reach := math.MaxFloat32
@@ -141,7 +141,7 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 			}
 			bands[t], known[t] = row[:len(p.intervalLevels)], withinReach(row, reach)
 			unknown[i] = unknown[i] || !known[t]
-			target.Quantiles = take(len(p.o.Levels))
+			target.Quantiles = next(len(p.o.Levels))
 			for l, v := range row[len(p.intervalLevels):] {
 				value := float64(v)
 				if !known[t] {
@@ -164,12 +164,12 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 			if !known[t] {
 				target.Lower, target.Upper = math.Inf(-1), math.Inf(1)
 			}
-			target.Samples = take(samples)
-			var d calibrate.Distribution // the zero value samples ±Inf, for a target without information
+			target.Samples = next(samples)
+			var d calibrate.Distribution // if nothing is known about the target, the zero value samples ±Inf
 			if known[t] && samples > 0 {
 				d = c.distributions[t](bands[t])
 			}
-			d.Sample(target.Samples, p.o.Seed, draw+uint64(t))
+			d.Sample(target.Samples, p.o.Seed, firstDraw+uint64(t))
 		}
 	}
 	return unknown
@@ -208,7 +208,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	return in, err
 }
 
-func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
+func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) error {
 	targets := d.fitTargets
 	if in.Base.Residual {
 		targets = subtract(d.fitTargets, d.fit.Logits)

@@ -160,11 +160,11 @@ func removeArray(content map[string][]byte, name string) {
 // checksums. It also checks that a resealed file without a change is read.
 func TestResealed(t *testing.T) {
 	const (
-		class, layers, reg, forest, groups = "v1_classification", "v1_layers", "v1_regression", "v1_forest", "v1_groups"
+		class, layers, regression, forest, groups = "v1_classification", "v1_layers", "v1_regression", "v1_forest", "v1_groups"
 
 		ood, quantiles, targets, codes = "calibration/ood.npy", "calibration/quantiles.npy", "calibration/targets.npy", "calibration/groups.npy"
 	)
-	for _, file := range []string{class, layers, reg, forest, groups} {
+	for _, file := range []string{class, layers, regression, forest, groups} {
 		content := resealed(t, file, func(c map[string][]byte) { c["manifest.sha256"] = nil })
 		if _, err := read(content); err != nil {
 			t.Errorf("%s, sealed again: %v", file, err)
@@ -246,20 +246,20 @@ func TestResealed(t *testing.T) {
 		{"preprocessing that is null", class, replaceText(`"preprocess": {`, `"preprocess": null, "p": {`), "the preprocessing is not a JSON object"},
 		{"other module", class, replaceText(`attach-uncertainty/attach"`, `attach-uncertainty/detach"`), "detach"},
 
-		{"no targets", reg, all(replaceArray(targets, []float32{}, 0, 20), replaceArray(quantiles, []float32{}, 0, 20, 31)), "quantiles of 0 targets"},
-		{"no rows of targets", reg, all(replaceArray(targets, []float32{}, 2, 0), replaceArray(quantiles, []float32{}, 2, 0, 31)), "0 targets of calibration rows, but there must be 20"},
-		{"one target", reg, all(replaceArray(targets, make([]float32, 20), 1, 20), replaceArray(quantiles, make([]float32, 620), 1, 20, 31)), "1 targets"},
-		{"a head of other targets", reg, replaceText(`"outputs_width": 2`, `"outputs_width": 1`), "the calibration has quantiles of 2 targets, but the model has 1 outputs"},
-		{"crossing quantiles", reg, editArray(quantiles, swap), "calibration row 0 has crossing quantiles or an infinite target"},
-		{"NaN quantile", reg, editArray(quantiles, nan), "contains NaN"},
-		{"NaN target", reg, editArray(targets, nan), "contains NaN"},
-		{"calibration row 3 has crossing quantiles or an infinite target", reg, editArray(targets, func(a rows.Array) { a.Data.([]float32)[3] = float32(math.Inf(1)) }), "calibration row 3 has crossing quantiles or an infinite target"},
-		{"levels that fall", reg, replaceText("0.001,\n      0.0025", "0.0025,\n      0.001"), "levels must increase"},
-		{"level of 1", reg, replaceText("0.999\n", "1\n"), "levels must increase"},
-		{"one level less", reg, replaceText(",\n      0.999\n", "\n"), "30 levels"},
-		{"layers and a half of the head", reg, replaceText(`"networks.0.layers": 1`, `"networks.0.layers": 1.5`), "number of its parts"},
-		{"NaN in the head", reg, editArray("quantiles/networks.0.layers.0.weight.npy", nan), "contains NaN"},
-		{"no head", reg, replaceText(`"quantiles": {`, `"quartiles": {`), "the calibration has quantiles of 2 targets, but the interval model predicts others"},
+		{"no targets", regression, all(replaceArray(targets, []float32{}, 0, 20), replaceArray(quantiles, []float32{}, 0, 20, 31)), "quantiles of 0 targets"},
+		{"no rows of targets", regression, all(replaceArray(targets, []float32{}, 2, 0), replaceArray(quantiles, []float32{}, 2, 0, 31)), "0 targets of calibration rows, but there must be 20"},
+		{"one target", regression, all(replaceArray(targets, make([]float32, 20), 1, 20), replaceArray(quantiles, make([]float32, 620), 1, 20, 31)), "1 targets"},
+		{"a head of other targets", regression, replaceText(`"outputs_width": 2`, `"outputs_width": 1`), "the calibration has quantiles of 2 targets, but the model has 1 outputs"},
+		{"crossing quantiles", regression, editArray(quantiles, swap), "calibration row 0 has crossing quantiles or an infinite target"},
+		{"NaN quantile", regression, editArray(quantiles, nan), "contains NaN"},
+		{"NaN target", regression, editArray(targets, nan), "contains NaN"},
+		{"calibration row 3 has crossing quantiles or an infinite target", regression, editArray(targets, func(a rows.Array) { a.Data.([]float32)[3] = float32(math.Inf(1)) }), "calibration row 3 has crossing quantiles or an infinite target"},
+		{"levels that fall", regression, replaceText("0.001,\n      0.0025", "0.0025,\n      0.001"), "levels must increase"},
+		{"level of 1", regression, replaceText("0.999\n", "1\n"), "levels must increase"},
+		{"one level less", regression, replaceText(",\n      0.999\n", "\n"), "30 levels"},
+		{"layers and a half of the head", regression, replaceText(`"networks.0.layers": 1`, `"networks.0.layers": 1.5`), "number of its parts"},
+		{"NaN in the head", regression, editArray("quantiles/networks.0.layers.0.weight.npy", nan), "contains NaN"},
+		{"no head", regression, replaceText(`"quantiles": {`, `"quartiles": {`), "the calibration has quantiles of 2 targets, but the interval model predicts others"},
 		{"a head under another name", forest, replaceText(`"method": "quantile-forest"`, `"method": "sqr"`), "sqr"},
 		{"trees and a half", forest, replaceText(`"targets": 2`, `"targets": 1.5`), "number of its parts"},
 		{"group nobody has", groups, replaceText("\"plus\"\n", "\"plus\",\n      \"zero\"\n"), `line 97 of manifest.json is "      \"plus\",", but a fit writes "      \"plus\""`},

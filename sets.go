@@ -69,9 +69,8 @@ func (p *Predictor) calibrateClasses() error {
 }
 
 // belowThreshold reports whether a score is smaller than the largest score that is not flagged
-// for the predicted class. Scores equal to that threshold are excluded, because only the
-// calibration rows below it are independent given the threshold, as the test of their errors
-// needs.
+// for the predicted class. This threshold is itself a calibration score. Given that score, the
+// calibration rows below it are independent, which the bound on their errors requires.
 func (p *Predictor) belowThreshold(class int, score float64) bool {
 	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }

@@ -30,7 +30,7 @@ func TestSetsOfRows(t *testing.T) {
 		{Sets: "lac"}, {Sets: "aps", SetsByClass: true}, {Sets: "raps"}, {Sets: "saps", SetsByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", SetsByClass: true, Level: .92},
 	} {
 		p := mustPredict(t, b, test, o)
-		if !same(p, mustPredict(t, restored, test, o)) {
+		if !samePredictions(p, mustPredict(t, restored, test, o)) {
 			t.Errorf("%+v: read again, it predicts other sets", o)
 		}
 		level, covered := .9, 0
@@ -59,7 +59,7 @@ func TestSetsOfRows(t *testing.T) {
 			}
 			streamed = append(streamed, one)
 		}
-		if !same(p, streamed) {
+		if !samePredictions(p, streamed) {
 			t.Errorf("%+v: sets depend on blocks", o)
 		}
 
@@ -114,7 +114,7 @@ func TestSetsAreNotEmpty(t *testing.T) {
 // MaxError of them is wrong.
 func TestSelective(t *testing.T) {
 	in := classifier(400)
-	in.Cal = drawn(2, 4000)
+	in.Cal = softmaxRows(2, 4000)
 	b := mustFit(t, in)
 	o := attach.PredictOptions{MaxError: .1, Sets: "lac"}
 	predictor, err := b.Predictor(o)
@@ -125,7 +125,7 @@ func TestSelective(t *testing.T) {
 	if s.Rows == 0 || s.Rows >= s.Of || s.Of >= 4000*95/100+1 || s.Errors == 0 {
 		t.Errorf("accepted are %+v", s)
 	}
-	test := drawn(3, 8000)
+	test := softmaxRows(3, 8000)
 	accepted, wrong := 0, 0
 	for i, row := range mustPredict(t, b, test, o) {
 		if row.Accept && row.Flag {
@@ -155,10 +155,10 @@ func TestSelective(t *testing.T) {
 // predictions must lie between them.
 func TestConfidenceBounds(t *testing.T) {
 	in := classifier(400)
-	in.Cal = drawn(2, 2000)
+	in.Cal = softmaxRows(2, 2000)
 	b := mustFit(t, in)
 	bounds := b.Calibration.TrueClasses.VennAbers()
-	test := drawn(3, 8000)
+	test := softmaxRows(3, 8000)
 	var low, high, right float64
 	restored, err := read(mustWrite(t, b))
 	if err != nil {
@@ -244,7 +244,7 @@ func TestTrueClassesRefused(t *testing.T) {
 	} {
 		b := mustFit(t, in)
 		corrupt(b, &b.Calibration.TrueClasses)
-		refusesToWrite(t, b, message)
+		checkWriteFails(t, b, message)
 	}
 }
 
@@ -252,8 +252,8 @@ func TestTrueClassesRefused(t *testing.T) {
 // prediction set at level 0.9, and that p-values need sets.
 func TestClassPValues(t *testing.T) {
 	in := classifier(200)
-	in.Cal = drawn(5, 300)
-	b, test := mustFit(t, in), drawn(6, 40)
+	in.Cal = softmaxRows(5, 300)
+	b, test := mustFit(t, in), softmaxRows(6, 40)
 	o := attach.PredictOptions{Sets: "aps", Smoothed: true, Seed: 3, ClassPValues: true}
 	for i, p := range mustPredict(t, b, test, o) {
 		var set []int

@@ -77,15 +77,15 @@ func TestStandardised(t *testing.T) {
 func TestResidual(t *testing.T) {
 	in := tableRegressor(2, 1, false)
 	b := mustFit(t, in)
-	near := mustPredict(t, b, in.Batch, attach.PredictOptions{})
+	before := mustPredict(t, b, in.Batch, attach.PredictOptions{})
 	moved := in.Batch
 	moved.Logits = blas32.General{Rows: 300, Cols: 1, Stride: 1}
 	for _, v := range in.Batch.Logits.Data {
 		moved.Logits.Data = append(moved.Logits.Data, v+1024)
 	}
 	covered := 0
-	for i, far := range mustPredict(t, b, moved, attach.PredictOptions{}) {
-		n, f := near[i].Targets[0], far.Targets[0]
+	for i, after := range mustPredict(t, b, moved, attach.PredictOptions{}) {
+		n, f := before[i].Targets[0], after.Targets[0]
 		if y := float64(in.Targets.Data[i]); n.Lower <= y && y <= n.Upper {
 			covered++
 		}

@@ -33,10 +33,10 @@ const (
 // one, and the old one if ctx ends early. Save stores the path of the base model relative to
 // the folder of path, so that both files can move together. It returns an error if Open with
 // the same custom methods could not read the file.
-func (b *Bundle) Save(ctx context.Context, path string, own ...ood.Method) error {
+func (b *Bundle) Save(ctx context.Context, path string, custom ...ood.Method) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
-	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return stored.Write(w, own...) })
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return stored.Write(w, custom...) })
 }
 
 // relativeTo returns path relative to dir, with forward slashes. If there is no relative path,
@@ -77,7 +77,7 @@ func unquotePath(stored string) string {
 // Write writes the bundle to w, with the path of the base model unchanged. Equal bundles have
 // equal bytes. It returns an error if Read with the same custom methods could not read the
 // result.
-func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
+func (b *Bundle) Write(w io.Writer, custom ...ood.Method) error {
 	if err := b.checkFitted(); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	if err != nil {
 		return err
 	}
-	if err := b.checkReadable(manifest, states, own); err != nil {
+	if err := b.checkReadable(manifest, states, custom); err != nil {
 		if errors.Is(err, ErrDamaged) { // no file exists that could be damaged
 			err = errors.New(strings.TrimPrefix(err.Error(), ErrDamaged.Error()+": "))
 		}
@@ -134,16 +134,16 @@ func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 
 // checkReadable returns an error if Read could not restore the bundle from this manifest and
 // these states. For example, a custom method may have the name of another method.
-func (b *Bundle) checkReadable(content []byte, states map[string]rows.State, own []ood.Method) error {
+func (b *Bundle) checkReadable(content []byte, states map[string]rows.State, custom []ood.Method) error {
 	m, err := decodeManifest(content)
 	if err != nil {
 		return err
 	}
-	back, err := m.restore(states, own)
+	restored, err := m.restore(states, custom)
 	if err != nil {
 		return err
 	}
-	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.IntervalModel, back.IntervalModel}} {
+	for _, part := range [][2]*Fitted{{b.Detector, restored.Detector}, {b.IntervalModel, restored.IntervalModel}} {
 		if fitted := part[0]; fitted != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(fitted.scorer.Fitted()) {
 			return fmt.Errorf("another method is known by the name %q", fitted.Method)
 		} else if fitted != nil {
@@ -152,13 +152,13 @@ func (b *Bundle) checkReadable(content []byte, states map[string]rows.State, own
 			}
 		}
 	}
-	return back.checkRoundTrip(content)
+	return restored.checkRoundTrip(content)
 }
 
 // missingField returns the name of the first field that is set in a fitted struct but zero in
 // the struct that was read back. It returns "" if there is none.
-func missingField(fitted, back any) string {
-	before, after := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(back).Elem()
+func missingField(fitted, restored any) string {
+	before, after := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(restored).Elem()
 	for i := range before.NumField() {
 		if after.Field(i).IsZero() && !before.Field(i).IsZero() {
 			return before.Type().Field(i).Name

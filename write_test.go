@@ -62,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			o := attach.PredictOptions{Levels: tt.levels}
 			want := mustPredict(t, b, tt.in.Batch, o)
-			if have := mustPredict(t, got, tt.in.Batch, o); !same(want, have) {
+			if have := mustPredict(t, got, tt.in.Batch, o); !samePredictions(want, have) {
 				t.Error("predictions differ after reading")
 			}
 			if !reflect.DeepEqual(b.Base, got.Base) || b.Layout != got.Layout || b.Library != got.Library {
@@ -112,7 +112,7 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, have := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, got, batch, attach.PredictOptions{})
-			if !same(want, have) {
+			if !samePredictions(want, have) {
 				t.Error("scores differ after reading")
 			}
 			if got.Detector.Method != m.Name || !reflect.DeepEqual(got.Detector.Params, b.Detector.Params) {
@@ -212,7 +212,7 @@ print(len(s), "%.17g" % s.sum())
 	for _, s := range want {
 		wantSum += s
 	}
-	if n != len(want) || !near(sum, wantSum, 1e-12) {
+	if n != len(want) || !isClose(sum, wantSum, 1e-12) {
 		t.Errorf("NumPy reads %d scores of sum %v; want %d, %v", n, sum, len(want), wantSum)
 	}
 }
@@ -252,14 +252,14 @@ func TestCustomMethodsAreNotSaved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := classifier(60)
 			in.Detector = tt.method
-			refusesToWrite(t, mustFit(t, in), tt.message)
+			checkWriteFails(t, mustFit(t, in), tt.message)
 		})
 	}
 	t.Run("quantiles", func(t *testing.T) {
 		in := regressor(1, 60, 1)
 		in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
 		in.IntervalModel.Name = "mine"
-		refusesToWrite(t, mustFit(t, in), `unknown method "mine"`)
+		checkWriteFails(t, mustFit(t, in), `unknown method "mine"`)
 		in.IntervalModel.Name = "gradient-boosting"
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "gradient-boosting" has the name of a method of this module`) {
 			t.Errorf("under the name of another the error is %v", err)
@@ -288,9 +288,9 @@ func TestIncompleteMethods(t *testing.T) {
 	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "knn" has the name of a method of this module`) {
 		t.Errorf("under the name of another the error is %v", err)
 	}
-	mine := method("knn")
-	mine.New = nil
-	if m, _ := attach.MethodByName("knn", mine); m.New == nil {
+	incomplete := method("knn")
+	incomplete.New = nil
+	if m, _ := attach.MethodByName("knn", incomplete); m.New == nil {
 		t.Error("a program's own method hides one of this module's")
 	}
 }
@@ -382,7 +382,8 @@ func TestCustomMethods(t *testing.T) {
 	}
 }
 
-func refusesToWrite(t *testing.T, b *attach.Bundle, message string) {
+// checkWriteFails checks that Write returns an error with the message, and writes nothing.
+func checkWriteFails(t *testing.T, b *attach.Bundle, message string) {
 	t.Helper()
 	var buf bytes.Buffer
 	if err := b.Write(&buf); err == nil || !strings.Contains(err.Error(), message) || buf.Len() > 0 {
