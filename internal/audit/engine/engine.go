@@ -40,13 +40,13 @@ type Engine struct {
 // Open opens the files that options name. The caller must call Close. Storage is nil if
 // there are no URLs. If fits is not nil, it returns an error if options do not suit the
 // .attach file.
-func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
+func Open(ctx context.Context, o Options, storage Storage, checkBundle func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
 	o, err := o.fetchFiles(ctx, storage)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{Options: o, storage: storage, note: note}
-	if e.rows, err = modelrows.Open(o.Options, o.Run, fits, note); err != nil {
+	if e.rows, err = modelrows.Open(o.Options, o.Run, checkBundle, note); err != nil {
 		return nil, o.nameURLs(err)
 	}
 	e.rows.Inputs.SkipOdd, e.rows.Inputs.TargetOptional, e.rows.Unlabelled = true, true, true
@@ -176,11 +176,11 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 
 // score scores the rows that are missing in the folder, on this machine.
 func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err error) {
-	var unsaved error
+	var saveErr error
 	scoring := e.scorer.Begin(func(part *audit.Part) error {
 		// Save scored rows even after an interruption.
-		unsaved = d.save(context.WithoutCancel(ctx), part)
-		return unsaved
+		saveErr = d.save(context.WithoutCancel(ctx), part)
+		return saveErr
 	})
 	done := 0
 	for i, s := range d.Shards {
@@ -195,11 +195,11 @@ func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err e
 			d.exclude(s.Name, err)
 			continue
 		}
-		if err != nil && unsaved == nil {
-			unsaved = scoring.Flush()
+		if err != nil && saveErr == nil {
+			saveErr = scoring.Flush()
 		}
 		if err != nil {
-			return cmp.Or(unsaved, err)
+			return cmp.Or(saveErr, err)
 		}
 	}
 	return scoring.Flush()

@@ -410,13 +410,13 @@ func (d *folder) removeParts() error {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.partsDir(), name)))
 	}
 	os.Remove(d.partsDir()) // fails, as intended, if the folder has other files
-	entries, unread := os.ReadDir(d.dir)
+	entries, readErr := os.ReadDir(d.dir)
 	for _, e := range entries {
 		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
 			err = cmp.Or(err, os.Remove(filepath.Join(d.dir, e.Name())))
 		}
 	}
-	return cmp.Or(err, unread)
+	return cmp.Or(err, readErr)
 }
 
 // fail adds to an error what remains of the audit. If no row was scored, it removes the

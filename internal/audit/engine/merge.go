@@ -146,8 +146,8 @@ func (d *folder) checkFree() error {
 	if err == nil && begun && reflect.DeepEqual(plan, d.run) {
 		return nil
 	}
-	before, exists, unread := readRun(d.runPath())
-	if err = cmp.Or(err, unread); err != nil {
+	before, exists, readErr := readRun(d.runPath())
+	if err = cmp.Or(err, readErr); err != nil {
 		return fmt.Errorf("%w; write to another folder", err)
 	}
 	_, parts := os.Stat(d.partsDir())

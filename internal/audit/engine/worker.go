@@ -69,12 +69,12 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	} else if n == 1 && err == nil {
 		err = errors.New(failed[0])
 	}
-	done, unread := openFolder(ctx, d.dir, d.run, d.note)
-	if unread == nil {
+	done, openErr := openFolder(ctx, d.dir, d.run, d.note)
+	if openErr == nil {
 		done.created, done.excluded = d.created, excluded
 		*d = *done
 	}
-	return cmp.Or(err, unread)
+	return cmp.Or(err, openErr)
 }
 
 // exclusionError is the reason why a worker left out a shard. Its text was read from a
@@ -125,14 +125,14 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 			ranges[r.Shard] = append(ranges[r.Shard], r)
 		}
 	}
-	var unsaved error
+	var saveErr error
 	scoring := w.engine.scorer.Begin(func(p *audit.Part) error {
-		unsaved = save(partName(numbers[p.First().Shard], p.First().Start), p)
-		return unsaved
+		saveErr = save(partName(numbers[p.First().Shard], p.First().Start), p)
+		return saveErr
 	})
 	for _, s := range shards {
 		bad, err := w.score(ctx, scoring, s, ranges[audit.Name(s.Path)])
-		if err != nil && unsaved == nil && ctx.Err() == nil {
+		if err != nil && saveErr == nil && ctx.Err() == nil {
 			switch {
 			case bad && errors.Is(err, inputs.ErrEmpty):
 				err = saveReason(emptyName(s), err.Error())
@@ -142,7 +142,7 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 				err = saveReason(FailedName(s), w.hint(err).Error())
 			}
 		}
-		if err = cmp.Or(unsaved, err); err != nil {
+		if err = cmp.Or(saveErr, err); err != nil {
 			return err
 		}
 	}
