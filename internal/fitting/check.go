@@ -54,7 +54,7 @@ func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 // CheckBatch returns an *ood.NeedError if b lacks something that the method needs for
 // scoring. The argument where describes the rows in b, for example "the rows to score".
 func CheckBatch(m ood.Method, b ood.Batch, where string) error {
-	has, needs := given(b), batchNeeds(m.Needs)
+	has, needs := availableNeeds(b), batchNeeds(m.Needs)
 	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
 	return missingNeed(m, has, needs, where)
 }
@@ -75,7 +75,7 @@ func batchNeeds(n ood.Needs) ood.Needs {
 }
 
 // given returns the needs that the matrices of a batch meet.
-func given(b ood.Batch) ood.Needs {
+func availableNeeds(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
@@ -101,10 +101,10 @@ func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
 		return nil
 	}
 	var first ood.Needs
-	had, need, lack := reflect.ValueOf(has), reflect.ValueOf(needs), reflect.ValueOf(&first).Elem()
-	for i := range need.NumField() {
-		if need.Field(i).Bool() && !had.Field(i).Bool() {
-			lack.Field(i).SetBool(true)
+	available, required, missing := reflect.ValueOf(has), reflect.ValueOf(needs), reflect.ValueOf(&first).Elem()
+	for i := range required.NumField() {
+		if required.Field(i).Bool() && !available.Field(i).Bool() {
+			missing.Field(i).SetBool(true)
 			break
 		}
 	}
@@ -114,7 +114,7 @@ func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
 // checkNeeds returns an *ood.NeedError for the first need of the method that t does not
 // meet, or nil if t meets all needs.
 func checkNeeds(m ood.Method, t ood.Training) error {
-	has := given(t.Batch)
+	has := availableNeeds(t.Batch)
 	has.Labels = len(t.Labels) > 0
 	has.Weights = t.Last != nil
 	has.Trainer = t.Trainer != nil

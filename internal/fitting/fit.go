@@ -75,14 +75,14 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 // checkFitted returns an error if the result of a fit cannot score rows or predict
 // quantiles, or if its state cannot be saved.
 func checkFitted(m ood.Method, maker string, fitted any) error {
-	_, able := fitted.(ood.Detector)
+	_, implements := fitted.(ood.Detector)
 	want := "Detector"
 	if m.Needs.Targets {
-		_, able = fitted.(ood.QuantileRegressor)
+		_, implements = fitted.(ood.QuantileRegressor)
 		want = "QuantileRegressor"
 	}
 	t := reflect.TypeOf(fitted)
-	if !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+	if !implements || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("method %q: its %s returned %T, not a pointer to a struct that implements %s", m.Name, maker, fitted, want)
 	}
 	if err := rows.Keeps(t); err != nil {

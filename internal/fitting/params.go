@@ -40,19 +40,19 @@ func With(m ood.Method, p ood.Params) (ood.Params, error) {
 
 // limits is the parsed form of ood.Param.Takes.
 type limits struct {
-	choices    []string
-	least      float64
-	most       float64
-	above      bool // exclude least
-	below      bool // exclude most
-	integer    bool // allow only integers
-	orFraction bool // also allow fractions below 1
-	widths     bool // also allow several integers joined by "x"
+	choices      []string
+	lower        float64
+	upper        float64
+	excludeLower bool // exclude least
+	excludeUpper bool // exclude most
+	integer      bool // allow only integers
+	orFraction   bool // also allow fractions below 1
+	widths       bool // also allow several integers joined by "x"
 }
 
 // limitsOf parses p.Takes.
 func limitsOf(p ood.Param) (limits, error) {
-	l := limits{least: math.Inf(-1), most: math.Inf(1)}
+	l := limits{lower: math.Inf(-1), upper: math.Inf(1)}
 	for word := range strings.SplitSeq(p.Takes, ",") {
 		word, value, _ := strings.Cut(word, "=")
 		n, err := strconv.ParseFloat(value, 64)
@@ -60,16 +60,16 @@ func limitsOf(p ood.Param) (limits, error) {
 		case word == "of":
 			l.choices = strings.Split(value, "|")
 		case word == "count" || word == "share" || word == "widths":
-			l.integer, l.least, l.most = true, 1, math.MaxInt32
+			l.integer, l.lower, l.upper = true, 1, math.MaxInt32
 			if l.orFraction, l.widths = word == "share", word == "widths"; l.orFraction {
-				l.least = 0
+				l.lower = 0
 			}
 		case word == "positive":
-			l.least, l.above = 0, true
+			l.lower, l.excludeLower = 0, true
 		case word == "least" && err == nil:
-			l.least = n
+			l.lower = n
 		case (word == "most" || word == "below") && err == nil:
-			l.most, l.below = n, word == "below"
+			l.upper, l.excludeUpper = n, word == "below"
 		case p.Takes != "":
 			return l, fmt.Errorf("parameter %q is declared to take %q, but the constraint %q is unknown: package ood lists all constraints", p.Name, p.Takes, word)
 		}
@@ -123,7 +123,7 @@ func checkValue(p ood.Param, value any) error {
 		switch {
 		case !ok:
 			return fmt.Errorf("parameter %q must be a number, not %#v", p.Name, value)
-		case !rows.Finite(n) || n < l.least || n > l.most || l.above && n == l.least || l.below && n == l.most ||
+		case !rows.Finite(n) || n < l.lower || n > l.upper || l.excludeLower && n == l.lower || l.excludeUpper && n == l.upper ||
 			l.integer && n != math.Trunc(n) && !(l.orFraction && n < 1):
 			return fmt.Errorf("parameter %q must be %s, not %v", p.Name, l.allowed(), n)
 		}
@@ -142,11 +142,11 @@ func (l limits) allowed() string {
 	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	var bounds []string
-	if !math.IsInf(l.least, 0) {
-		bounds = append(bounds, map[bool]string{true: "above ", false: "at least "}[l.above]+number(l.least))
+	if !math.IsInf(l.lower, 0) {
+		bounds = append(bounds, map[bool]string{true: "above ", false: "at least "}[l.excludeLower]+number(l.lower))
 	}
-	if !math.IsInf(l.most, 0) && l.most != math.MaxInt32 {
-		bounds = append(bounds, map[bool]string{true: "below ", false: "at most "}[l.below]+number(l.most))
+	if !math.IsInf(l.upper, 0) && l.upper != math.MaxInt32 {
+		bounds = append(bounds, map[bool]string{true: "below ", false: "at most "}[l.excludeUpper]+number(l.upper))
 	}
 	if len(bounds) == 0 {
 		return what
@@ -195,15 +195,15 @@ func grid(declared []ood.Param) []ood.Params {
 		if d.Sweep == nil {
 			continue
 		}
-		var longer []ood.Params
+		var extended []ood.Params
 		for _, p := range all {
 			for _, value := range d.Sweep {
 				q := maps.Clone(p)
 				q[d.Name] = number(value)
-				longer = append(longer, q)
+				extended = append(extended, q)
 			}
 		}
-		all = longer
+		all = extended
 	}
 	if len(all[0]) == 0 {
 		return nil

@@ -51,7 +51,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	if err := checkFitted(m, "New", s.fitted); err != nil {
 		return nil, err
 	}
-	room := maxWidths
+	remainingWidth := maxWidths
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
 		if !isWidth {
@@ -59,13 +59,13 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 			continue
 		}
 		n, ok := v.(float64)
-		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, rows.MaxWidth)) {
+		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(remainingWidth, rows.MaxWidth)) {
 			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxWidths, v)
 		}
 		s.widths[part] = int(n)
-		room -= int(n)
+		remainingWidth -= int(n)
 	}
-	if names := s.widths.Names(); given(s.zeros()) != batchNeeds(m.Needs) || len(names) != len(s.widths) {
+	if names := s.widths.Names(); availableNeeds(s.zeros()) != batchNeeds(m.Needs) || len(names) != len(s.widths) {
 		return nil, fmt.Errorf("it was fitted on rows with %s, but the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {

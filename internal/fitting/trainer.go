@@ -19,16 +19,16 @@ func (t checkedTrainer) Train(ctx context.Context, p train.Problem) ([]train.Net
 	if len(networks) != len(p.Models) {
 		return nil, fmt.Errorf("training returned %d networks for %d models", len(networks), len(p.Models))
 	}
-	wide := p.X.Cols
+	inputs := p.X.Cols
 	if p.Conditional {
-		wide++
+		inputs++
 	}
 	for i := range networks {
 		if err := networks[i].Restored(); err != nil {
 			return nil, fmt.Errorf("training failed: network %d: %w", i, err)
 		}
-		if in, out := networks[i].Widths(); in != wide || out != p.Outputs {
-			return nil, fmt.Errorf("training failed: network %d maps %d values to %d, want %d to %d", i, in, out, wide, p.Outputs)
+		if in, out := networks[i].Widths(); in != inputs || out != p.Outputs {
+			return nil, fmt.Errorf("training failed: network %d maps %d values to %d, want %d to %d", i, in, out, inputs, p.Outputs)
 		}
 	}
 	return networks, nil

@@ -98,7 +98,7 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 // part of a larger training, they are derived from the moments of all rows.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
 	return memo.Cached(ctx, t.Batch, c, func() (*moments.Moments, error) {
-		all, held, above := memo.Whole(ctx, t)
+		all, held, wholeCtx := memo.Whole(ctx, t)
 		if all == nil {
 			classes, err := c.classes(t)
 			if err != nil {
@@ -106,7 +106,7 @@ func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, e
 			}
 			return moments.Of(ctx, c.Rows(t.Batch), classes.class, classes.n)
 		}
-		whole, err := c.Moments(above, *all)
+		whole, err := c.Moments(wholeCtx, *all)
 		if err != nil {
 			return nil, err
 		}
@@ -164,17 +164,17 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	held := rows.Folds(t.Len(), exponentFolds, t.Seed)[0]
 	foldCtx, fold := memo.Without(ctx, t, held)
 	in := c.Rows(t.Batch.Select(held))
-	mixed := rows.New(in.Rows, in.Cols)
+	midpoints := rows.New(in.Rows, in.Cols)
 	for i := range held {
-		with := (i + len(held)/2) % len(held)
-		for try := 1; assigned.class[held[with]] == assigned.class[held[i]] && try < len(held); try++ {
-			with = (with + 1) % len(held)
+		partner := (i + len(held)/2) % len(held)
+		for try := 1; assigned.class[held[partner]] == assigned.class[held[i]] && try < len(held); try++ {
+			partner = (partner + 1) % len(held)
 		}
 		for j, v := range rows.Row(in, i) {
-			rows.Row(mixed, i)[j] = (v + rows.Row(in, with)[j]) / 2
+			rows.Row(midpoints, i)[j] = (v + rows.Row(in, partner)[j]) / 2
 		}
 	}
-	most, best := 0., 1.
+	bestAUROC, bestExponent := 0., 1.
 	for _, exponent := range []float64{1, .75, 1.25, .5, 1.5, .25, 0} {
 		c.Exponent = exponent
 		g, err := c.Fit(foldCtx, fold, p)
@@ -182,7 +182,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 			return c, err
 		}
 		var distances [2][]float64
-		for k, x := range []blas32.General{in, mixed} {
+		for k, x := range []blas32.General{in, midpoints} {
 			distances[k] = make([]float64, x.Rows)
 			if err := g.Nearest(ctx, distances[k], c.scaled(x)); err != nil {
 				return c, err
@@ -192,11 +192,11 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 		if err != nil {
 			return c, err
 		}
-		if auroc > most {
-			most, best = auroc, exponent
+		if auroc > bestAUROC {
+			bestAUROC, bestExponent = auroc, exponent
 		}
 	}
-	c.Exponent = best
+	c.Exponent = bestExponent
 	return c, nil
 }
 

@@ -137,7 +137,7 @@ func Grid(ctx context.Context) []ood.Params {
 // OncePerKey returns the result of make for the configuration that is being fitted to t. On
 // the first call for a key, make gets all configurations of the grid with this key, in
 // order. It must return one result for each of them.
-func OncePerKey[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, tell func(fraction float64)) ([]T, error)) (T, error) {
+func OncePerKey[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, report func(fraction float64)) ([]T, error)) (T, error) {
 	type cacheKey struct {
 		grid *ood.Params
 		of   K

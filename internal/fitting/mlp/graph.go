@@ -47,9 +47,9 @@ func (s *Conditional) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Te
 	return s.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
 		layers := s.Networks[t].Layers
 		first := layers[0].W
-		rest := first
-		rest.Rows = d
-		hidden := x.MatMul(rest)
+		rowWeights := first
+		rowWeights.Rows = d
+		hidden := x.MatMul(rowWeights)
 		if b := layers[0].B; b != nil {
 			hidden = hidden.Add(b)
 		}

@@ -73,7 +73,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 	of := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize = widths(first), first.Int("batch")
 		p.Epochs = cmp.Or(first.Int("epochs"), DefaultEpochs(t.Len(), p.BatchSize))
@@ -83,7 +83,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 				p.Validation.Levels = t.Levels
 			}
 		}
-		p.Progress = tell
+		p.Progress = report
 		for _, v := range same {
 			p.Models = append(p.Models, train.ModelConfig{
 				Seed: t.Seed, LearningRate: v.Float("learning_rate"), WeightDecay: v.Float("weight_decay"),
