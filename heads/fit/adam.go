@@ -34,7 +34,7 @@ func (s *step) adamInputs() adamInputs {
 	in.v = s.flatInput("v", s.flat)
 	in.rate = s.flatInput("rate", 1)
 	in.epsilon = s.flatInput("epsilon", 1)
-	rates, decay := s.hyper()
+	rates, decay := s.hyperInputs()
 	if rates != nil {
 		in.rates = s.flatInput("lr", len(rates))
 	}
@@ -47,12 +47,12 @@ func (s *step) adamInputs() adamInputs {
 // hyper returns the learning rates and weight decays that a step has as graph inputs. Each
 // is nil if the step does not need it. Otherwise it has one value, or one per entry of the
 // flat vector.
-func (p *plan) hyper() (rates, decay []float32) {
+func (p *plan) hyperInputs() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
-		rates = p.spread(learningRate)
+		rates = p.perEntry(learningRate)
 	}
 	if one, same := p.uniform(weightDecay); !same {
-		decay = p.spread(weightDecay)
+		decay = p.perEntry(weightDecay)
 	} else if one != 0 {
 		decay = []float32{float32(one)}
 	}
@@ -68,11 +68,11 @@ func (s *step) adam(in adamInputs, g string) []string {
 	}
 	m := s.node("Add", s.node("Mul", in.m, s.b.Const(float32(beta1))), g)
 	v := s.node("Add", s.node("Mul", in.v, s.b.Const(float32(beta2))), s.node("Mul", g, g))
-	move := s.node("Div", m, s.node("Add", s.node("Sqrt", v), in.epsilon))
+	update := s.node("Div", m, s.node("Add", s.node("Sqrt", v), in.epsilon))
 	if in.rates != "" {
-		move = s.node("Mul", move, in.rates)
+		update = s.node("Mul", update, in.rates)
 	}
-	w = s.node("Sub", w, s.node("Mul", move, in.rate))
+	w = s.node("Sub", w, s.node("Mul", update, in.rate))
 	for _, out := range []string{w, m, v} {
 		s.b.Output(out, float, s.flat)
 	}

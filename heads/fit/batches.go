@@ -85,9 +85,9 @@ func (s *source) drawBits(n int) {
 // 1/(1−p).
 func (s *source) mask(dst []float32, p float64) {
 	threshold := uint16(min(math.Round(p*(1<<16)), 1<<16-1))
-	kept := float32(1 / (1 - p))
+	scale := float32(1 / (1 - p))
 	for i, v := range s.bits {
-		dst[i] = kept
+		dst[i] = scale
 		if v < threshold {
 			dst[i] = 0
 		}
@@ -111,7 +111,7 @@ func newBatch(p *plan, rows int) *batch {
 	if p.Conditional {
 		b.tau = make([]float32, p.streams()*rows)
 	}
-	if p.drops() {
+	if p.usesDropout() {
 		for _, h := range p.Hidden {
 			b.masks = append(b.masks, make([]float32, p.maskStreams()*rows*h))
 		}

@@ -69,9 +69,9 @@ func (s *step) pinballAt(residual string) string {
 func (s *step) isPositive(r string) string {
 	// HardSigmoid with a large alpha, min(max(αr, 0), 1), needs one pass over the data.
 	// Greater and Cast need two passes and are slow.
-	over := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
-	s.constants = append(s.constants, over)
-	return over
+	positive := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
+	s.constants = append(s.constants, positive)
+	return positive
 }
 
 // level returns the levels τ in a shape that broadcasts against the residuals.
@@ -120,14 +120,14 @@ func (s *step) splitOutputs(z string) (first, second string) {
 // Intervals for Deep Learning, equation 15 and algorithm 1.
 func qualityDriven(s *step, z string) string {
 	lower, upper := s.splitOutputs(z)
-	below, above := s.node("Sub", upper, s.y), s.node("Sub", s.y, lower)
-	captured := s.node("Mul", s.isPositive(below), s.isPositive(above))
+	belowUpper, aboveLower := s.node("Sub", upper, s.y), s.node("Sub", s.y, lower)
+	captured := s.node("Mul", s.isPositive(belowUpper), s.isPositive(aboveLower))
 	width := s.mean(s.node("Mul", s.node("Sub", upper, lower), captured))
 	fraction := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
 	width = s.node("Div", width, fraction)
 
 	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, s.b.Const(float32(160)))) }
-	coverage := s.mean(s.node("Mul", soft(below), soft(above)))
+	coverage := s.mean(s.node("Mul", soft(belowUpper), soft(aboveLower)))
 	wantedCoverage := s.Levels[1] - s.Levels[0]
 	shortfall := s.node("Relu", s.node("Sub", s.b.Const(float32(wantedCoverage)), coverage))
 	weight := 15 * float64(s.penaltyRows) / (wantedCoverage * (1 - wantedCoverage))

@@ -31,9 +31,9 @@ func (s *noise) draw(batch, d, points, outputs int) {
 
 // noiseInputs holds the graph inputs for the penalties on noise.
 type noiseInputs struct {
-	noise   []float32 // rows of noise: streams × batch × width, even if the step has fewer rows
-	between []float32 // points between rows and noise: streams × rows × width
-	pick    []float32 // outputs to differentiate, one-hot: streams × rows × outputs
+	noise        []float32 // rows of noise: streams × batch × width, even if the step has fewer rows
+	interpolated []float32 // points between rows and noise: streams × rows × width
+	pick         []float32 // outputs to differentiate, one-hot: streams × rows × outputs
 }
 
 func newNoiseInputs(p *plan, rows int) noiseInputs {
@@ -41,12 +41,12 @@ func newNoiseInputs(p *plan, rows int) noiseInputs {
 		return noiseInputs{}
 	}
 	in := noiseInputs{
-		noise:   make([]float32, p.streams()*p.batch*p.width),
-		between: make([]float32, p.streams()*rows*p.width),
-		pick:    make([]float32, p.streams()*rows*p.Outputs),
+		noise:        make([]float32, p.streams()*p.batch*p.width),
+		interpolated: make([]float32, p.streams()*rows*p.width),
+		pick:         make([]float32, p.streams()*rows*p.Outputs),
 	}
 	p.fillOnes(in.noise)
-	p.fillOnes(in.between)
+	p.fillOnes(in.interpolated)
 	return in
 }
 
@@ -71,7 +71,7 @@ func (f *feeder) fillNoise(b *batch) {
 	clear(b.pick)
 	for m := range f.streams() {
 		s := f.sources[m].noise
-		x, at := b.x[m*b.rows*f.width:], b.between[m*b.rows*f.width:]
+		x, at := b.x[m*b.rows*f.width:], b.interpolated[m*b.rows*f.width:]
 		u := b.noiseInputs.noise[m*f.batch*f.width:]
 		for i := range f.batch {
 			copy(u[i*f.width:i*f.width+d], s.rows[i*d:(i+1)*d])
@@ -91,10 +91,10 @@ func gradientPenalty(m train.ModelConfig) float64 { return m.GradientPenalty }
 func diversity(m train.ModelConfig) float64 { return m.Diversity }
 
 // used reports whether a hyper-parameter is not 0 for any model.
-func (p *plan) used(value func(train.ModelConfig) float64) bool {
+func (p *plan) usedByAny(value func(train.ModelConfig) float64) bool {
 	v, same := p.uniform(value)
 	return !same || v != 0
 }
 
 // drawsNoise reports whether the penalties of any model need noise.
-func (p *plan) drawsNoise() bool { return p.used(gradientPenalty) || p.used(diversity) }
+func (p *plan) drawsNoise() bool { return p.usedByAny(gradientPenalty) || p.usedByAny(diversity) }

@@ -40,23 +40,23 @@ func TestNonlinearCertificates(t *testing.T) {
 		return trained[0]
 	}
 	for _, test := range []struct {
-		gradient, diversity float64
-		steep, apart        bool // whether the gradient and the diversity penalty are used
+		gradient, diversity     float64
+		gradientOn, diversityOn bool // whether the gradient and the diversity penalty are used
 	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
 		c := fit(test.gradient, test.diversity)
 		noise := normal(99, 2000, d)
-		steep, apart := steepness(c, noise), secondMomentError(c.Apply(noise))
+		gradientError, momentError := steepness(c, noise), secondMomentError(c.Apply(noise))
 		onRows := 0.0
 		for _, v := range c.Apply(x).Data {
 			onRows += float64(v) * float64(v) / float64(k*x.Rows)
 		}
 		t.Logf("gradient %v, diversity %v: mean (‖∇f‖−1)² %.3f, mean (S−I)² %.3f, mean score of the rows %.4f",
-			test.gradient, test.diversity, steep, apart, onRows)
-		if (steep < .02) != test.steep {
-			t.Errorf("gradient penalty %v: mean (‖∇f‖−1)² is %v", test.gradient, steep)
+			test.gradient, test.diversity, gradientError, momentError, onRows)
+		if (gradientError < .02) != test.gradientOn {
+			t.Errorf("gradient penalty %v: mean (‖∇f‖−1)² is %v", test.gradient, gradientError)
 		}
-		if (apart < .05) != test.apart {
-			t.Errorf("diversity %v: mean (S−I)² is %v", test.diversity, apart)
+		if (momentError < .05) != test.diversityOn {
+			t.Errorf("diversity %v: mean (S−I)² is %v", test.diversity, momentError)
 		}
 		if onRows > .1 {
 			t.Errorf("the rows trained on score %v", onRows)

@@ -25,7 +25,7 @@ var penalties = []penalty{
 func (p *plan) penalties() []penalty {
 	var list []penalty
 	for _, q := range penalties {
-		if p.used(q.value) {
+		if p.usedByAny(q.value) {
 			list = append(list, q)
 		}
 	}
@@ -55,7 +55,7 @@ const normEpsilon = 1e-12
 // Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved
 // Training of Wasserstein GANs, equation 3.
 func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
-	x := s.repeatPerModel(s.between, s.rows, s.width)
+	x := s.repeatPerModel(s.interpolated, s.rows, s.width)
 	f := s.network(x, weights, nil)
 	pick := s.repeatPerModel(s.pick, s.rows, s.Outputs)
 	gradients, err := autodiff.Gradient(s.b, "", []autodiff.Seed{{Output: f, Upstream: pick}}, []string{x}, s.constants...)

@@ -253,7 +253,7 @@ func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 
 // spread returns a hyper-parameter for every entry of the flat vector, so that each entry
 // has the value of its model.
-func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
+func (p *plan) perEntry(value func(train.ModelConfig) float64) []float32 {
 	flat := make([]float32, p.flat)
 	for _, q := range p.params {
 		for m := range p.models {

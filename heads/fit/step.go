@@ -30,8 +30,8 @@ type step struct {
 	masks     []string
 	constants []string // tensors that differentiation treats as constants
 	// These are the names of the graph inputs of penalties, or "".
-	noise, between, pick string
-	inputs               []string // names of all graph inputs, in the order of buildStep
+	noise, interpolated, pick string
+	inputs                    []string // names of all graph inputs, in the order of buildStep
 }
 
 // stepGraph is the graph of a step as an ONNX model, with the names of its inputs and
@@ -52,14 +52,14 @@ type stepGraph struct {
 func buildStep(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "step")
 	x := s.dataInputs()
-	if p.drops() {
+	if p.usesDropout() {
 		for i, h := range p.Hidden {
 			s.masks = append(s.masks, s.input(fmt.Sprintf("mask%d", i), p.maskStreams(), rows, h))
 		}
 	}
 	if p.drawsNoise() {
 		s.noise = s.input("noise", p.streams(), p.batch, p.width)
-		s.between = s.input("between", p.streams(), rows, p.width)
+		s.interpolated = s.input("between", p.streams(), rows, p.width)
 		s.pick = s.input("pick", p.streams(), rows, p.Outputs)
 	}
 	weights := s.weightInputs()
@@ -232,6 +232,6 @@ func (p *plan) maskStreams() int {
 }
 
 // drops reports whether any model uses dropout.
-func (p *plan) drops() bool {
-	return len(p.Hidden) > 0 && p.used(dropout)
+func (p *plan) usesDropout() bool {
+	return len(p.Hidden) > 0 && p.usedByAny(dropout)
 }

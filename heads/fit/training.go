@@ -34,9 +34,9 @@ type training struct {
 	averages   *averages
 	validation *validation // nil without validation rows
 
-	tensors tensors
-	fixed   []*ort.Tensor // graph inputs that all steppers share; they follow the state
-	lossOut *ort.Tensor
+	tensors    tensors
+	fixed      []*ort.Tensor // graph inputs that all steppers share; they follow the state
+	lossTensor *ort.Tensor
 }
 
 // state is one of the two sets of weights and moments.
@@ -110,7 +110,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 		t.rates[i] = make([]float32, 1)
 		t.fixed = append(t.fixed, t.tensors.wrap(t.rates[i], 1))
 	}
-	rates, decay := p.hyper()
+	rates, decay := p.hyperInputs()
 	for _, values := range [][]float32{rates, decay} {
 		if values != nil {
 			t.fixed = append(t.fixed, t.tensors.wrap(values, int64(len(values))))
@@ -123,7 +123,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 		}
 		t.fixed = append(t.fixed, t.tensors.wrap(lambda, p.shape(p.models, 1, 1)...))
 	}
-	t.lossOut = t.tensors.wrap(t.loss, p.shape(p.models, 1, 1)...)
+	t.lossTensor = t.tensors.wrap(t.loss, p.shape(p.models, 1, 1)...)
 
 	var err error
 	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.n%p.batch != 0 {
@@ -164,7 +164,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	if t.drawsNoise() {
 		feed = append(feed,
 			t.tensors.wrap(s.batch.noise, t.shape(t.streams(), t.batch, t.width)...),
-			t.tensors.wrap(s.batch.between, t.shape(t.streams(), rows, t.width)...),
+			t.tensors.wrap(s.batch.interpolated, t.shape(t.streams(), rows, t.width)...),
 			t.tensors.wrap(s.batch.pick, t.shape(t.streams(), rows, t.Outputs)...))
 	}
 	for i := range s.in {
@@ -172,7 +172,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 		for _, part := range [][]*ort.Tensor{feed, from.views, from.flat, t.fixed} {
 			s.in[i] = append(s.in[i], part...)
 		}
-		s.out[i] = append(append(s.out[i], to.flat...), t.lossOut)
+		s.out[i] = append(append(s.out[i], to.flat...), t.lossTensor)
 	}
 	return s, nil
 }

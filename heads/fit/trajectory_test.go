@@ -88,16 +88,16 @@ func TestTrajectory(t *testing.T) {
 	}
 	e := open(t)
 	for _, c := range cases {
-		for _, beside := range []string{"alone", "of one seed", "of two seeds"} {
-			t.Run(c.Name+"/"+beside, func(t *testing.T) {
+		for _, companion := range []string{"alone", "of one seed", "of two seeds"} {
+			t.Run(c.Name+"/"+companion, func(t *testing.T) {
 				p := c.problem()
-				if beside != "alone" {
+				if companion != "alone" {
 					other := p.Models[0]
 					other.LearningRate /= 2
 					other.WeightDecay = 0.05
 					p.Models = append(p.Models, other)
 				}
-				if beside == "of two seeds" {
+				if companion == "of two seeds" {
 					p.Models[1].Seed = 7
 				}
 				checkTrajectory(t, e, c, p)

@@ -212,7 +212,7 @@ type averages struct {
 
 func newAverages(p *plan) *averages {
 	a := &averages{plan: p, total: make([]float64, p.models)}
-	if p.used(func(m train.ModelConfig) float64 { return m.Averaging }) {
+	if p.usedByAny(func(m train.ModelConfig) float64 { return m.Averaging }) {
 		a.mean = make([]float32, p.flat)
 	}
 	return a
