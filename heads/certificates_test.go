@@ -44,7 +44,7 @@ func toFloat64(m blas32.General) *mat.Dense {
 // respect to C. S is the second moment of the features and k the number of columns of C.
 func penalised(s mat.Symmetric, c *mat.Dense, lambda float64) (float64, *mat.Dense) {
 	h, k := c.Dims()
-	var sc, csc, ctc, pull mat.Dense
+	var sc, csc, ctc, penaltyGrad mat.Dense
 	sc.Mul(s, c)
 	csc.Mul(c.T(), &sc)
 	ctc.Mul(c.T(), c)
@@ -53,11 +53,11 @@ func penalised(s mat.Symmetric, c *mat.Dense, lambda float64) (float64, *mat.Den
 	}
 	norm := mat.Norm(&ctc, 2)
 	kk := float64(k)
-	pull.Mul(c, &ctc)
+	penaltyGrad.Mul(c, &ctc)
 	grad := mat.NewDense(h, k, nil)
 	grad.Scale(2/kk, &sc)
-	pull.Scale(4*lambda/(kk*kk), &pull)
-	grad.Add(grad, &pull)
+	penaltyGrad.Scale(4*lambda/(kk*kk), &penaltyGrad)
+	grad.Add(grad, &penaltyGrad)
 	return mat.Trace(&csc)/kk + lambda*norm*norm/(kk*kk), grad
 }
 

@@ -70,7 +70,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 	of := func(p ood.Params) shape {
 		return shape{cmp.Or(p.Count("k", h), min(h, 32)), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}
@@ -81,7 +81,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		}
 		problem := train.Problem{
 			X: all.prepare(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
-			Progress: tell,
+			Progress: report,
 		}
 		for _, p := range same {
 			problem.Models = append(problem.Models, train.ModelConfig{

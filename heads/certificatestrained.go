@@ -75,7 +75,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		return s
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]*certificates, error) {
 		s := of(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		problem := train.Problem{
 			X: t.Features, Outputs: s.k, NoBias: true, Loss: s.loss, Epochs: s.epochs, BatchSize: s.batch,
-			Progress: tell,
+			Progress: report,
 		}
 		if s.unit || s.centred {
 			problem.X = prepareRows(t.Features, s.unit, all.Mean)

@@ -117,25 +117,25 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		panic("heads: unknown combination: " + combine)
 	}
 	var descriptions, weightTexts []string
-	unsure := ""
+	unsureText := ""
 	for _, c := range f {
 		descriptions = append(descriptions, c.describe())
 		weightText := fmt.Sprintf("%.3g", c.Weight)
 		if c.Unsure > 0 {
 			weightText += fmt.Sprintf(" + %.3g u", c.Unsure)
-			unsure = ", where u is the mean of 1 − (largest probability) on the training rows"
+			unsureText = ", where u is the mean of 1 − (largest probability) on the training rows"
 		}
 		weightTexts = append(weightTexts, weightText)
 	}
-	weighing := ""
+	weightsText := ""
 	if slices.ContainsFunc(weightTexts, func(s string) bool { return s != weightTexts[0] }) {
-		weighing = ", both with weights " + strings.Join(weightTexts, ", ") + unsure
+		weightsText = ", both with weights " + strings.Join(weightTexts, ", ") + unsureText
 	}
 	m := ood.Method{
 		Name: name,
 		Doc: "Several detectors in one score, by their conformal p-values: " + strings.Join(descriptions, ", ") + ". " +
 			"Use it to detect OOD inputs of several kinds, because each component detects another kind. " +
-			"combine=fisher is −2 Σ log p, and combine=harmonic minus the logarithm of the harmonic mean" + weighing + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
+			"combine=fisher is −2 Σ log p, and combine=harmonic minus the logarithm of the harmonic mean" + weightsText + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
 			"components that were fitted with the others. Between calibration scores log p is interpolated. Beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the largest tenth, so that far rows keep their order. Because the components depend on each other, the result is a " +
 			"score; calibration turns it into a p-value.",
@@ -253,8 +253,8 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All values of the parameter "combine" share the same parts.
-	return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
-		parts, err := f.crossFit(ctx, t, tell)
+	return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, report func(float64)) ([]*fused, error) {
+		parts, err := f.crossFit(ctx, t, report)
 		var all []*fused
 		for _, p := range same {
 			all = append(all, &fused{p["combine"].(string), parts})
@@ -266,12 +266,12 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 // crossFit fits the components to all rows, and calibrates them with out-of-fold scores:
 // each row is scored by components that were fitted without its fold (Vovk 2015,
 // "Cross-conformal predictors").
-func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(fraction float64)) ([]*fusedPart, error) {
+func (f fusion) crossFit(ctx context.Context, t ood.Training, report func(fraction float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	outOfFold := make([][]float64, len(f))
 	done, fits := 0, (len(folds)+1)*len(f)
 	fit := func(ctx context.Context, c Component, part ood.Training) (*fitting.Scorer, error) {
-		part.Progress = func(fraction float64) { tell((float64(done) + fraction) / float64(fits)) }
+		part.Progress = func(fraction float64) { report((float64(done) + fraction) / float64(fits)) }
 		s, err := fitting.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
@@ -285,7 +285,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(fraction
 		for i, c := range f {
 			s, err := fit(foldCtx, c, part)
 			if err != nil {
-				return nil, fewerRows(err, part.Len(), t.Len())
+				return nil, explainFewerRows(err, part.Len(), t.Len())
 			}
 			scores, err := s.Score(ctx, nil, out)
 			if err != nil {
@@ -311,7 +311,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(fraction
 
 // fewerRows explains an error of a fit to only some of the rows. If these rows were too
 // few, it returns how many rows are needed in total.
-func fewerRows(err error, some, all int) error {
+func explainFewerRows(err error, some, all int) error {
 	if few, ok := errors.AsType[*rows.TooFewRowsError](err); ok {
 		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
 	}
@@ -329,7 +329,7 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		for i := range row {
 			row[i] = surprises[i][r]
 		}
-		dst[r] = s.combined(row)
+		dst[r] = s.combine(row)
 	}
 	return nil
 }
@@ -355,7 +355,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 }
 
 // combined combines the surprises of the components into one score.
-func (s *fused) combined(surprises []float64) float64 {
+func (s *fused) combine(surprises []float64) float64 {
 	var sum float64
 	if s.Combine == fisher {
 		for i, v := range surprises {

@@ -105,7 +105,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	}
 	at, width := scores.Reshape(-1, int64(len(parts)), 1).CountAbove(knots...)
 	var slope, start, unit, from, share []float64
-	heavy := false
+	hasHeavyTail := false
 	for i, s := range parts {
 		last := len(knots[i]) - 1
 		least := -math.Log(s.PValue(knots[i][last]))
@@ -114,7 +114,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 		// 0.
 		slopes, starts := make([]float64, width), make([]float64, width)
 		if s.shape > 0 {
-			heavy = true
+			hasHeavyTail = true
 			starts[0] = least
 			unit, from, share = append(unit, s.shape/s.scale), append(from, 1-knots[i][last]*s.shape/s.scale), append(share, 1/s.shape)
 		} else {
@@ -129,7 +129,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 		slope, start = append(slope, slopes...), append(start, starts...)
 	}
 	y := at.Lookup(slope).Mul(scores).Add(at.Lookup(start))
-	if heavy {
+	if hasHeavyTail {
 		y = y.Add(scores.Mul(unit).Add(from).Max(1.).Log().Mul(share))
 	}
 	return y
