@@ -82,14 +82,14 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 		perturbation
 		n int
 	}
-	type moved struct{ before, after blas32.General }
-	m, err := memo.Cached(ctx, t.Batch, key{s.perturbation, n}, func() (moved, error) {
+	type featurePair struct{ before, after blas32.General }
+	m, err := memo.Cached(ctx, t.Batch, key{s.perturbation, n}, func() (featurePair, error) {
 		picked := make([]int, n)
 		for i := range picked {
 			picked[i] = i * t.Len() / n
 		}
 		inputs := t.Inputs.Select(picked)
-		m := moved{rows.Select(t.Features, picked), rows.New(n, t.Features.Cols)}
+		m := featurePair{rows.Select(t.Features, picked), rows.New(n, t.Features.Cols)}
 		for x, err := range inputs.Blocks(ctx, trainingRowsAtOnce) {
 			if err != nil {
 				return m, err
@@ -130,15 +130,15 @@ func (n perturbation) features(ctx context.Context, b ood.Batch) (blas32.General
 		x := block.Find(g.Name).Data
 		width := len(x) / block.Len()
 		k := max(1, int(n.Share*float64(width)))
-		least, scratch := make([]float32, width), make([]float64, width)
+		negated, scratch := make([]float32, width), make([]float64, width)
 		to := g
 		to.Data = slices.Clone(x)
 		for first := 0; first < len(x); first += width {
 			slopes := g.Data[first : first+width]
 			for j, v := range slopes {
-				least[j] = -max(v, -v)
+				negated[j] = -max(v, -v)
 			}
-			for j := range largestOf(least, k, scratch).positions(least) {
+			for j := range largestOf(negated, k, scratch).positions(negated) {
 				to.Data[first+j] += float32(n.Epsilon * sign(slopes[j]))
 			}
 		}
@@ -166,14 +166,14 @@ func (s *adascale) shift(before, after []float32) float64 {
 		}
 		return sum
 	}
-	kept := largest(s.Kept, func(j int) float64 { return float64(max(after[j], 0)) })
-	return kept + s.Shift*largest(s.Shifted, func(j int) float64 { return math.Abs(float64(after[j]) - float64(before[j])) })
+	largestSum := largest(s.Kept, func(j int) float64 { return float64(max(after[j], 0)) })
+	return largestSum + s.Shift*largest(s.Shifted, func(j int) float64 { return math.Abs(float64(after[j]) - float64(before[j])) })
 }
 
 // percentile returns a percentile between Low and High. It is lower for a larger shift.
 func (s *adascale) percentile(shift float64) float64 {
-	above := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
-	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)
+	larger := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
+	return s.Low + (1-float64(larger)/float64(len(s.Shifts)))*(s.High-s.Low)
 }
 
 func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error {

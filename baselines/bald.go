@@ -80,7 +80,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		if b.Features.Cols != l.Weight.Cols {
 			return fmt.Errorf("the rows have %d features, but bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
 		}
-		return lastLayerPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.scoreOutputs(z, c) })
+		return lastLayerPasses{l, s.Count, s.Rate, s.Seed}.visitRows(ctx, b, func(i, c int, z []float32) { dst[i] = s.scoreOutputs(z, c) })
 	}
 	all, err := b.Network.Dropout(ctx, b.Inputs.(ood.InputBlock), s.Count, s.Rate, s.Seed)
 	if err != nil {

@@ -30,7 +30,7 @@ type baldFeatures struct {
 }
 
 func (s *baldFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	return s.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
+	return s.visitRows(ctx, b, func(i, c int, z []float32) { dst[i] = s.score(z, c) })
 }
 
 func (s *baldFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {

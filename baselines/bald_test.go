@@ -28,7 +28,7 @@ func TestBALDInserted(t *testing.T) {
 		{"in the network", method("bald"), 0, nil, "inserted dropout"},
 		{"asked for", method("bald-features"), 0, last, ""},
 	} {
-		network := twoLayers{act: wave, slope: waveSlope, last: last, rate: k.own}
+		network := twoLayers{activation: wave, slope: waveSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.BlockOf([]int{2, 4}, make([]float32, 8)), Network: network}
 		s, err := fitting.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
@@ -75,7 +75,7 @@ func TestBALDRegressor(t *testing.T) {
 	}
 	same := func(v float64) float64 { return v }
 	for name, own := range map[string]float64{"own": rate, "inserted": 0} {
-		b.Network = twoLayers{act: same, slope: func(float64) float64 { return 1 }, last: last, rate: own}
+		b.Network = twoLayers{activation: same, slope: func(float64) float64 { return 1 }, last: last, rate: own}
 		s, err := fitting.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestBALDRegressor(t *testing.T) {
 			}
 		}
 	}
-	single := ood.Batch{Features: b.Features, Inputs: b.Inputs, Network: twoLayers{act: same, last: last}, Logits: zeros(n, 1)}
+	single := ood.Batch{Features: b.Features, Inputs: b.Inputs, Network: twoLayers{activation: same, last: last}, Logits: zeros(n, 1)}
 	if _, err := fitting.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
 		t.Error("a network without dropout was accepted at a rate of 0")
 	}

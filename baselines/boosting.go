@@ -25,7 +25,7 @@ var boostingMethod = ood.Method{
 	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true, Levels: true},
 	Params: append([]ood.Param{
-		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
+		{Name: "n_estimators", Default: 100, Takes: treeCountConstraint, Sweep: []any{100, 1000}},
 		{Name: "max_depth", Default: 3, Takes: "count,least=0", Sweep: []any{3, 9, 10}},
 		{Name: "learning_rate", Default: 0.1, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
 		{Name: "min_samples_leaf", Default: 1, Takes: "count", Sweep: []any{3, 9, 15}},
@@ -110,15 +110,15 @@ func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tenso
 	for _, m := range b.Models {
 		all, values = append(all, m.Trees...), append(values, m.Values...)
 	}
-	found, err := all.Graph(x, values)
+	predictions, err := all.Graph(x, values)
 	if err != nil {
-		return found, err
+		return predictions, err
 	}
 	var targets, grid []graph.Tensor
 	first := 0
 	for _, m := range b.Models {
 		next := first + len(m.Trees)
-		grid = append(grid, found.Columns(first, next).Sum().Mul(m.LearningRate).Add(m.Base).Single())
+		grid = append(grid, predictions.Columns(first, next).Sum().Mul(m.LearningRate).Add(m.Base).Single())
 		first = next
 		if len(grid) == len(b.Levels) {
 			targets, grid = append(targets, grid[0].Concat(grid[1:]...).Sorted().Interpolate(b.Levels, levels)), nil

@@ -39,7 +39,7 @@ func TestCompareAll(t *testing.T) {
 func BenchmarkCompare(b *testing.B) {
 	data := newToy()
 	c := compare.Options{Methods: detectors, Sweep: true}
-	c.Training.Batch, c.Test, c.OOD = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
+	c.Training.Batch, c.Test, c.OOD = wideBatch(data, 10_000), wideBatch(data, 5_000), wideBatch(data, 5_000)
 	for b.Loop() {
 		r, err := compare.Run(background, c)
 		if err != nil {
@@ -53,7 +53,7 @@ func BenchmarkCompare(b *testing.B) {
 }
 
 // wide returns n random rows with 64 features and 10 logits.
-func wide(data *toy, n int) ood.Batch {
+func wideBatch(data *toy, n int) ood.Batch {
 	b := ood.Batch{Features: zeros(n, 64), Logits: zeros(n, 10)}
 	for i := range b.Features.Data {
 		b.Features.Data[i] = float32(data.rng.NormFloat64())

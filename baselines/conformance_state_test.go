@@ -28,7 +28,7 @@ func (c conformance) state(t *testing.T) {
 		}
 		if c.Needs.Network || c.Needs.Dropout {
 			var absent *ood.NeedError
-			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || c.among(absent.Need) != absent.Need {
+			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || c.intersect(absent.Need) != absent.Need {
 				t.Errorf("%v: restored and not bound to a network: %v", c.configs[k], err)
 			}
 			out.Network = c.training.Network

@@ -159,7 +159,7 @@ func (c conformance) refit(training ood.Training) (*fitting.Scorer, error) {
 }
 
 // among returns the needs in n that the method has too.
-func (c conformance) among(n ood.Needs) ood.Needs {
+func (c conformance) intersect(n ood.Needs) ood.Needs {
 	all, has := reflect.ValueOf(&n).Elem(), reflect.ValueOf(c.Needs)
 	for i := range all.NumField() {
 		all.Field(i).SetBool(all.Field(i).Bool() && has.Field(i).Bool())
@@ -408,7 +408,7 @@ func (c conformance) needs(t *testing.T) {
 		{Network: true, Dropout: true}: func(t *ood.Training) { t.Network = nil },
 		{Levels: true, Ends: true}:     func(t *ood.Training) { t.Levels = nil },
 	} {
-		if need = c.among(need); need == (ood.Needs{}) {
+		if need = c.intersect(need); need == (ood.Needs{}) {
 			remove(&sufficient)
 			continue
 		}
@@ -620,7 +620,7 @@ func (c conformance) notFinite(t *testing.T) {
 			training := c.training
 			spoil(&training)
 			var broken *rows.NotFiniteError
-			if _, err := c.refit(training); c.among(need) == need && (!errors.As(err, &broken) || broken.Row != 17) {
+			if _, err := c.refit(training); c.intersect(need) == need && (!errors.As(err, &broken) || broken.Row != 17) {
 				t.Errorf("%v in row 17 of %v to fit with: %v", v, need, err)
 			}
 		}

@@ -68,7 +68,7 @@ func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	}
 	sums, cosines := make([]float64, t.Len()), make([]float64, t.Len())
 	for i := range sums {
-		sums[i], cosines[i] = s.parts(row(t.Features, i), row(t.Logits, i))
+		sums[i], cosines[i] = s.terms(row(t.Features, i), row(t.Logits, i))
 	}
 	s.LogSum, s.Cosine = newStandard(sums), newStandard(cosines)
 	return s, ctx.Err()
@@ -82,7 +82,7 @@ func normalise(x []float64) {
 }
 
 // parts returns log Σ exp(z) and the cosine of a row with features phi and logits z.
-func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
+func (s *core) terms(phi, z []float32) (logSum, cosine float64) {
 	p := softmax.New(z, 1)
 	direction, residual := dense.Row(s.Directions, p.Top), dense.Row(s.Residuals, p.Top)
 	// Because residual is orthogonal to direction, the product with phi needs no
@@ -98,7 +98,7 @@ func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
 
 func (s *core) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
-		logSum, cosine := s.parts(row(b.Features, i), row(b.Logits, i))
+		logSum, cosine := s.terms(row(b.Features, i), row(b.Logits, i))
 		dst[i] = -s.LogSum.apply(logSum) - s.Cosine.apply(cosine)
 	}
 	return nil

@@ -18,7 +18,7 @@ var corpMethod = ood.Method{
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		m := frequencies(t, p)
+		m := frequencyCount(t, p)
 		return eigen.Squares*squareBytes(m) + 8*float64(m)*float64(t.Features.Cols)
 	},
 	Params: []ood.Param{
@@ -33,7 +33,7 @@ var corpMethod = ood.Method{
 	New: func() any { return &corp{} },
 }
 
-func frequencies(t ood.Training, p ood.Params) int {
+func frequencyCount(t ood.Training, p ood.Params) int {
 	// The authors use 2,048 frequencies for 512 features. More would be slow, because the
 	// cost of the eigenproblem grows with the cube of their number.
 	return cmp.Or(p.Int("frequencies"), min(4*t.Features.Cols, 2048))
@@ -45,7 +45,7 @@ type corp struct {
 }
 
 func fitCoRP(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	gamma, m := p.Float("gamma"), frequencies(t, p)
+	gamma, m := p.Float("gamma"), frequencyCount(t, p)
 	f := newFourier(t.Features.Cols, m, gamma, t.Seed)
 	c, err := fitPrincipal(ctx, t, p, fourierKey{m, gamma, t.Seed}, m, f.transform)
 	return &corp{f, c}, err

@@ -28,7 +28,7 @@ type distance struct {
 }
 
 func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	x, err := index(ctx, t, false)
+	x, err := trainingIndex(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,23 +58,23 @@ func (s *distance) Restored() error {
 }
 
 func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	of, err := s.distances(ctx, b)
+	distances, err := s.distances(ctx, b)
 	if err != nil {
 		return err
 	}
 	low, high, fraction := ranksOf(s.Percentile, s.Train.Rows)
-	for i, d := range of[low] {
-		dst[i] = d + fraction*(of[high][i]-d)
+	for i, d := range distances[low] {
+		dst[i] = d + fraction*(distances[high][i]-d)
 	}
 	return nil
 }
 
 func (s *distance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	low, high, fraction := ranksOf(s.Percentile, s.Train.Rows)
-	of, err := s.index.DistancesGraph(b.Features, low, high)
+	distances, err := s.index.DistancesGraph(b.Features, low, high)
 	if err != nil {
-		return of, err
+		return distances, err
 	}
-	below := of.Columns(0, 1)
-	return of.Columns(1, 2).Sub(below).Mul(fraction).Add(below), nil
+	below := distances.Columns(0, 1)
+	return distances.Columns(1, 2).Sub(below).Mul(fraction).Add(below), nil
 }

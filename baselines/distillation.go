@@ -52,14 +52,14 @@ func fitDistillation(ctx context.Context, t ood.Training, p ood.Params) (any, er
 }
 
 func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	taught, learnt := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
+	teacherOutput, studentOutput := s.Teacher.Apply(b.Features), s.Student.Apply(b.Features)
 	for i := range dst {
-		dst[i] = rows.SquaredDistance(row(taught, i), row(learnt, i)) / float64(taught.Cols)
+		dst[i] = rows.SquaredDistance(row(teacherOutput, i), row(studentOutput, i)) / float64(teacherOutput.Cols)
 	}
 	return nil
 }
 
 func (s *distillation) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	taught, learnt := mlp.Graph(s.Teacher.Layers, b.Features), mlp.Graph(s.Student.Layers, b.Features)
-	return taught.Double().Sub(learnt.Double()).Square().Mean(), nil
+	teacherOutput, studentOutput := mlp.Graph(s.Teacher.Layers, b.Features), mlp.Graph(s.Student.Layers, b.Features)
+	return teacherOutput.Double().Sub(studentOutput.Double()).Square().Mean(), nil
 }

@@ -112,14 +112,14 @@ func (t dropoutNetwork) apply(x blas32.General) blas32.General {
 		}
 		return out
 	case 1:
-		t.outputs(out, hidden(layers[0], x), t.masks[0])
+		t.outputs(out, applyHidden(layers[0], x), t.masks[0])
 		return out
 	}
-	base := hidden(layers[0], x)
+	base := applyHidden(layers[0], x)
 	for pass := range dropoutPasses {
 		a := base
 		for k := 1; k < last; k++ {
-			a = hidden(dropped(layers[k], t.masks[k-1], pass), a)
+			a = applyHidden(dropInputs(layers[k], t.masks[k-1], pass), a)
 		}
 		width := layers[last].W.Rows
 		column := blas32.General{Rows: x.Rows, Cols: 1, Stride: out.Stride, Data: out.Data[pass:]}
@@ -174,7 +174,7 @@ func (t dropoutNetwork) outputs(dst, a blas32.General, masks []float32) {
 }
 
 // dropped returns layer l after dropout of its inputs in a pass.
-func dropped(l train.Layer, masks []float32, pass int) train.Layer {
+func dropInputs(l train.Layer, masks []float32, pass int) train.Layer {
 	w := rows.New(l.W.Rows, l.W.Cols)
 	for j := range l.W.Rows {
 		m := masks[pass*l.W.Rows+j]
@@ -186,7 +186,7 @@ func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 }
 
 // hidden returns the result of a layer followed by ReLU.
-func hidden(l train.Layer, x blas32.General) blas32.General {
+func applyHidden(l train.Layer, x blas32.General) blas32.General {
 	out := rows.New(x.Rows, l.W.Cols)
 	rows.Affine(out, x, l.W, l.B)
 	rows.ReLU(out.Data)

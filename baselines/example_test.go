@@ -58,7 +58,7 @@ func Example_network() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
 	last := &ood.Linear{Weight: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1}}, Bias: make([]float32, 2)}
-	network := twoLayers{act: wave, slope: waveSlope, last: last} // a program uses featurize.Model.Network
+	network := twoLayers{activation: wave, slope: waveSlope, last: last} // a program uses featurize.Model.Network
 	b, err := network.Forward(ctx, ood.BlockOf([]int{2, 2}, rows.Data))
 	check(err)
 	b.Inputs, b.Network = ood.BlockOf([]int{2, 2}, rows.Data), network

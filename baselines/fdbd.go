@@ -45,8 +45,8 @@ func (s *fdbd) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 			d := float64(v) - s.Origin[j]
 			square += d * d
 		}
-		out := math.Sqrt(square)
-		dst[i] = -sum / float64(len(z)-1) / max(out, math.SmallestNonzeroFloat32)
+		distance := math.Sqrt(square)
+		dst[i] = -sum / float64(len(z)-1) / max(distance, math.SmallestNonzeroFloat32)
 	}
 	return nil
 }
@@ -55,6 +55,6 @@ func (s *fdbd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	s.distancesFrom(0) // fills s.distances
 	sum := z.RowMax().Sub(z).Div(z.ArgMax().Rows(s.distances)).Sum()
-	out := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
-	return sum.Div(float64(1 - z.Cols())).Div(out), nil
+	distance := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
+	return sum.Div(float64(1 - z.Cols())).Div(distance), nil
 }

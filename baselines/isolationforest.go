@@ -22,7 +22,7 @@ var isolationForestMethod = ood.Method{
 		nodes := 2 * min(p.Float("samples"), float64(t.Len()))
 		return 32 * nodes * p.Float("trees")
 	},
-	Params: []ood.Param{{Name: "trees", Default: 100, Takes: treeCount}, {Name: "samples", Default: 256, Takes: "count"}},
+	Params: []ood.Param{{Name: "trees", Default: 100, Takes: treeCountConstraint}, {Name: "samples", Default: 256, Takes: "count"}},
 	Sweep: []ood.Params{
 		{"trees": 100., "samples": 256.}, {"trees": 100., "samples": 64.}, {"trees": 100., "samples": 1024.}, {"trees": 500., "samples": 256.},
 	},

@@ -28,7 +28,7 @@ type knn struct {
 }
 
 func fitKNN(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	x, err := index(ctx, t, true)
+	x, err := trainingIndex(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}

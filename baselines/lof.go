@@ -47,7 +47,7 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	for _, other := range memo.Grid(ctx) {
 		maxK = max(maxK, min(other.Int("k"), n-1))
 	}
-	x, err := index(ctx, t, false)
+	x, err := trainingIndex(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}

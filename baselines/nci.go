@@ -41,8 +41,8 @@ func (s *nci) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 			square += d * d
 			absSum += math.Abs(float64(v))
 		}
-		out := math.Sqrt(square)
-		dst[i] = -dot/max(out, math.SmallestNonzeroFloat32) - s.Alpha*absSum
+		distance := math.Sqrt(square)
+		dst[i] = -dot/max(distance, math.SmallestNonzeroFloat32) - s.Alpha*absSum
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 // twoLayers is a network with features φ = act(Vx+a) and logits Wφ+b, computed in float64.
 // It computes its own gradients.
 type twoLayers struct {
-	hidden     [][]float64 // the matrix V, or nil for the identity
-	shift      []float64   // the vector a, or nil for zeros
-	act, slope func(float64) float64
-	last       *ood.Linear
-	rate       float64 // rate of its dropout layer; 0 if it has none
+	hidden            [][]float64 // the matrix V, or nil for the identity
+	shift             []float64   // the vector a, or nil for zeros
+	activation, slope func(float64) float64
+	last              *ood.Linear
+	rate              float64 // rate of its dropout layer; 0 if it has none
 }
 
 type twoLayersRow struct{ before, phi, z []float64 }
@@ -34,7 +34,7 @@ func (n twoLayers) row(x []float32, mask func(j int) float64) twoLayersRow {
 		if n.shift != nil {
 			r.before[j] += n.shift[j]
 		}
-		r.phi[j] = n.act(r.before[j])
+		r.phi[j] = n.activation(r.before[j])
 	}
 	for k := range c {
 		r.z[k] = float64(n.last.Bias[k])

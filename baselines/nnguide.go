@@ -43,7 +43,7 @@ type guides struct {
 }
 
 func newGuides(t ood.Training) *guides {
-	g := &guides{bank(t), make([]float64, t.Len())}
+	g := &guides{storableFeatures(t), make([]float64, t.Len())}
 	for i := range g.Scale {
 		g.Scale[i] = -energy(row(t.Logits, i), 1) * rows.InverseNorm(row(g.Bank, i))
 	}

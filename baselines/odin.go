@@ -63,7 +63,7 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	}
 	moved := g
 	moved.Data = make([]float32, len(g.Data))
-	s.move(moved.Data, x.Find(g.Name).Data, g.Data, steps)
+	s.perturb(moved.Data, x.Find(g.Name).Data, g.Data, steps)
 	out, err := b.Network.Forward(ctx, replaced(x, moved))
 	if err := cmp.Or(err, checkLogits(out.Logits, x.Len())); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *odin) steps(shape []int) ([]float32, error) {
 
 // move writes x + ε·step·sign(g) to dst, for any number of rows. The steps of a row are
 // repeated for every row.
-func (s *odin) move(dst, x, g, step []float32) {
+func (s *odin) perturb(dst, x, g, step []float32) {
 	for i, v := range x {
 		dst[i] = v + float32(s.Epsilon*float64(step[i%len(step)])*sign(g[i]))
 	}

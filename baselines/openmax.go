@@ -76,7 +76,7 @@ func (s *openMax) tail(y int) weibull {
 func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	order, revised := make([]int, b.Logits.Cols), make([]float64, b.Logits.Cols)
 	for i := range dst {
-		dst[i] = s.unknown(row(b.Logits, i), order, revised)
+		dst[i] = s.unknownLogOdds(row(b.Logits, i), order, revised)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 
 // unknown returns the log-odds of the unknown class. Log-odds keep the order of rows for
 // which a probability would round to 0 or 1.
-func (s *openMax) unknown(z []float32, order []int, revised []float64) float64 {
+func (s *openMax) unknownLogOdds(z []float32, order []int, revised []float64) float64 {
 	for k, v := range z {
 		if math.IsNaN(float64(v)) {
 			return math.NaN()

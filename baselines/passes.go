@@ -29,7 +29,7 @@ type lastLayerPasses struct {
 }
 
 // each calls visit for each row i of b. The argument z holds the c logits of every pass.
-func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
+func (p lastLayerPasses) visitRows(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
 	// The weights of several passes are combined in one matrix, because one large product
@@ -123,7 +123,7 @@ type disagreement struct {
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
 	all, mean := make([]float64, len(z)), make([]float64, c)
-	var each float64
+	var visitRows float64
 	for s := range passes {
 		zs, ps := z[s*c:(s+1)*c], all[s*c:(s+1)*c]
 		probabilities(ps, zs)
@@ -131,12 +131,12 @@ func (d disagreement) score(z []float32, c int) float64 {
 			mean[k] += v / float64(passes)
 		}
 		if d.Measure == mutualInformation {
-			each += entropy(zs, 1) / float64(passes)
+			visitRows += entropy(zs, 1) / float64(passes)
 		}
 	}
 	switch d.Measure {
 	case mutualInformation:
-		return max(entropyOf(mean)-each, 0)
+		return max(entropyOf(mean)-visitRows, 0)
 	case predictiveEntropy:
 		return entropyOf(mean)
 	}

@@ -20,7 +20,7 @@ var quantileForestMethod = ood.Method{
 	Ref:   "Meinshausen 2006; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true},
 	Params: append([]ood.Param{
-		{Name: "n_estimators", Default: 100, Takes: treeCount, Sweep: []any{100, 1000}},
+		{Name: "n_estimators", Default: 100, Takes: treeCountConstraint, Sweep: []any{100, 1000}},
 		{Name: "min_samples_split", Default: 2, Takes: "count,least=2", Sweep: []any{3, 9, 15}},
 		{Name: "max_depth", Default: 0, Takes: "count,least=0", Sweep: []any{3, 5}}, {Name: "min_samples_leaf", Default: 1, Takes: "count"},
 	}, splitParams()...),

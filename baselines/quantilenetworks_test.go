@@ -112,7 +112,7 @@ func TestDropoutDistribution(t *testing.T) {
 	const rate = .25
 	n := smallRegression(1, 3)
 	l := n.Networks[0].Layers
-	h := hidden(l[0], blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
+	h := applyHidden(l[0], blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
 	type outcome struct{ value, p float64 }
 	var outcomes []outcome
 	for mask := range 8 {
@@ -161,7 +161,7 @@ func TestDropoutLayers(t *testing.T) {
 		for _, pass := range []int{0, 1, 999} {
 			masked := train.Network{Layers: slices.Clone(network.Layers)}
 			for k := range widths {
-				masked.Layers[k+1] = dropped(network.Layers[k+1], p.masks[k], pass)
+				masked.Layers[k+1] = dropInputs(network.Layers[k+1], p.masks[k], pass)
 			}
 			for i, want := range masked.Apply(x).Data {
 				if v := got.Data[i*got.Stride+pass]; math.Abs(float64(v-want)) > 1e-4 {

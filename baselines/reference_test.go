@@ -94,7 +94,7 @@ func (p problem) training(r reference) ood.Training {
 	}
 	if n := p.Network; n != nil {
 		slope := func(v float64) float64 { return 1 - math.Tanh(v)*math.Tanh(v) }
-		t.Network = recordedNetwork{twoLayers{hidden: n.Hidden, shift: n.Shift, act: math.Tanh, slope: slope, last: t.Last}, n.Passes}
+		t.Network = recordedNetwork{twoLayers{hidden: n.Hidden, shift: n.Shift, activation: math.Tanh, slope: slope, last: t.Last}, n.Passes}
 		t.InputScale = ood.InputScale{Factor: n.Scale}
 	}
 	var networks fixedTrainer

@@ -96,7 +96,9 @@ func (t *toy) targets(x blas32.General) blas32.General {
 }
 
 // network returns a network that maps images of three channels one-to-one to the features.
-func (t *toy) network() ood.Network { return twoLayers{act: wave, slope: waveSlope, last: &t.last} }
+func (t *toy) network() ood.Network {
+	return twoLayers{activation: wave, slope: waveSlope, last: &t.last}
+}
 
 func wave(x float64) float64      { return x + math.Sin(x)/2 }
 func waveSlope(x float64) float64 { return 1 + math.Cos(x)/2 }

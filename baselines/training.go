@@ -46,7 +46,7 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 
 // bank returns the training features for a scorer that stores them. It returns a copy
 // unless t.MayRetain is set.
-func bank(t ood.Training) blas32.General {
+func storableFeatures(t ood.Training) blas32.General {
 	if t.MayRetain {
 		return t.Features
 	}
@@ -55,9 +55,9 @@ func bank(t ood.Training) blas32.General {
 
 // index returns an index for the search of nearest training rows. If unit is set, rows are
 // scaled to unit norm.
-func index(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
+func trainingIndex(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
-	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(storableFeatures(t), unit), nil })
 }
 
 // ranked computes the distances from a row to training rows of given ranks.

@@ -13,7 +13,7 @@ import (
 
 // treeCount is the constraint on the number of trees. It limits the memory before any tree
 // is grown.
-const treeCount = "count,most=1000000"
+const treeCountConstraint = "count,most=1000000"
 
 // splitParams returns the parameters of the search for splits.
 func splitParams() []ood.Param {
