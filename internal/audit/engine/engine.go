@@ -22,8 +22,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Progress is called with the number of rows scored, the index of the current file, the
-// number of files, and the fraction of the current file that is done.
+// Progress reports the progress of an audit. It gets the number of rows scored, the index
+// of the current file, and the number of files. It also gets the fraction of the current
+// file that is done.
 type Progress func(scored, file, files int, fraction float64)
 
 // Engine audits inputs with a .attach file.

@@ -25,7 +25,7 @@ import (
 )
 
 // folder is the result folder of an audit. In a finished audit, it contains the four files
-// that audit.Finish writes. Of these, audit.json and report.html are computed from
+// that audit.Finish writes. The files audit.json and report.html are computed from
 // scores.parquet, and run.json lists what was audited.
 //
 // A running audit writes its parts to the subfolder parts. The run.json in this subfolder
@@ -146,7 +146,7 @@ func (r run) index(name string) (number int, named bool) {
 	return slices.BinarySearchFunc(r.Shards, name, func(s source, name string) int { return cmp.Compare(s.Name, name) })
 }
 
-// lists reports whether the run lists all shards of a file of scores.
+// lists reports whether r lists all shards of a file of scores.
 func (r run) lists(file *audit.File) bool {
 	return !slices.ContainsFunc(file.Shards(), func(name string) bool {
 		_, named := r.index(name)
@@ -363,7 +363,8 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 }
 
 // renumber adds parts, and renames their files after the current numbers of their shards.
-// Numbers follow the names of the shards, so there is always a part whose new name is free.
+// Both the old and the new numbers follow the names of the shards, so at least one new name
+// is always free.
 func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var left []*audit.File
@@ -478,8 +479,8 @@ func (d *folder) checkIdentity(before audit.Identity) error {
 	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(why), remedy)
 }
 
-// nameSides words a difference so that "there" is the value in the folder and "here" the
-// new value.
+// nameSides replaces "in one" and "in the other" in a description of a difference. "There"
+// is then the value in the folder, and "here" the new value.
 func nameSides(why string) string {
 	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 }

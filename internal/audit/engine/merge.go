@@ -59,8 +59,8 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
 		sources = append(sources, recorded.Shards)
 	}
-	// An audit without --skip-bad found no bad input, so it can be merged with one that
-	// left some out.
+	// An audit without --skip-bad had no bad input, so it can be merged with an audit that
+	// skipped bad inputs.
 	for _, file := range d.files {
 		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
 		file.Identity = file.WithResultOptions(skip)

@@ -167,8 +167,8 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 	return bad, err
 }
 
-// StartsInShards reports whether a file is a part whose first shard has a number in the
-// range [from, to].
+// StartsInShards reports whether a file is a part that begins with a shard in the range
+// [from, to] of shard numbers.
 func StartsInShards(name string, from, to int) bool {
 	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
 	return err == nil && from <= number && number <= to && IsPartFile(name) && strings.HasSuffix(name, ".parquet")
