@@ -331,9 +331,9 @@ func TestLooks(t *testing.T) {
 // most a fraction Delta of the simulated audits may have a bound above the true number of
 // outliers. The bounds of files must also add up.
 //
-// Both must hold if each input was copied, and if inputs repeat by chance as calibration
-// rows do. In each of these cases, one of the two ways of counting would fail without the
-// other.
+// The bounds must hold if each input was copied, and if inputs repeat by chance as
+// calibration rows do. In each of these two cases, one of the two ways of counting fails if
+// it is used alone.
 func TestBoundsHoldAtOnce(t *testing.T) {
 	const n, files, each, trials, delta = 200, 12, 40, 60, .2
 	for _, c := range []struct {

@@ -28,7 +28,8 @@ type tensorContent struct {
 
 const (
 	// maxText limits how many letters of a text are compared. maxCells limits how many
-	// numbers are compared one by one. maxMeans limits how many means are compared.
+	// numbers are compared individually. If there are more numbers, at most maxMeans means
+	// are compared instead.
 	maxText  = 500
 	maxCells = 1024
 	maxMeans = 256

@@ -15,11 +15,11 @@ import (
 
 // Copies counts inputs with equal content.
 type Copies struct {
-	// Distinct is the number of different inputs, and Repeated the number of copies of
+	// Distinct is the number of different inputs. Repeated is the number of copies of
 	// earlier inputs.
 	Distinct int `json:"distinct"`
 	Repeated int `json:"repeated"`
-	// MostCopied are the inputs with the most copies.
+	// MostCopied lists the inputs with the most copies.
 	MostCopied []Copied `json:"most_copied"`
 }
 
@@ -67,8 +67,8 @@ type copySet struct {
 // copyOfAny flags a row with an earlier copy among all rows.
 const copyOfAny = 1
 
-// copyInKind returns the flag of a row with an earlier copy in the same group of a kind. Kind is
-// an index of [Kinds].
+// copyInKind returns the flag of a row that has an earlier copy in its own group of a kind.
+// The argument kind is an index of [Kinds].
 func copyInKind(kind int) byte { return 2 << kind }
 
 // findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
@@ -221,8 +221,8 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 // close removes the temporary file of copies.
 func (r *copyFinder) close() { r.copies.close() }
 
-// flagsOf returns the copy flags of n rows, from the given row on. Callers go through the
-// rows in order, because only one bin is in memory.
+// flagsOf returns the copy flags of n rows that begin at row. Callers go through the rows
+// in order, because only one bin is in memory.
 func (r *copyFinder) flagsOf(row, n int) ([]byte, error) {
 	var flags []byte
 	for len(flags) < n {

@@ -37,8 +37,8 @@ func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 	return all, names
 }
 
-// TestCopies checks that findCopies finds the same copies as a map of all rows, for several
-// divisions into parts.
+// TestCopies checks the copies that findCopies finds against a simple search with a map,
+// for several divisions of rows into parts.
 func TestCopies(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -126,8 +126,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesCountOnce checks that twenty copies of an outlier give no more evidence than a
-// single outlier.
+// TestCopiesCountOnce checks that twenty copies of an outlier count as only one outlier.
 func TestCopiesCountOnce(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -185,7 +184,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// BenchmarkFindCopies measures findInBin on a million rows, half of which are equal.
+// BenchmarkFindCopies measures findInBin on a million rows. Half of the rows are equal.
 func BenchmarkFindCopies(b *testing.B) {
 	s := spill{dir: b.TempDir()}
 	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir()}}
@@ -211,7 +210,7 @@ func BenchmarkFindCopies(b *testing.B) {
 }
 
 // TestShiftOfAnyGroup checks that the shift and the outliers of one file among many are
-// found, although the shift test of all inputs finds nothing.
+// found. The shift test of all inputs together does not detect them.
 func TestShiftOfAnyGroup(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .05})
 	if err != nil {

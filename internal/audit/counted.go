@@ -7,17 +7,19 @@ import (
 // countedRanks holds the ranks of some rows, counted in two ways: once with all rows, and
 // once with distinct rows only.
 //
-// The rows do not show which way is right. Short texts, and tables with few values, repeat
-// by chance. They repeat among the calibration rows too, so every row should count. But
+// It is unknown which way is right. Short texts, and rows of tables with few values, repeat
+// by chance. Calibration rows repeat in the same way, so every row should count. However,
 // copies of a file should count only once. Results are therefore chosen to hold in both
 // cases.
 type countedRanks struct{ all, distinct calibrate.Ranks }
 
 // discoveries returns the discoveries among all rows. They end at the largest p-value at
-// which both ways of counting make discoveries. The false discovery rate is controlled in
-// both ways, for two reasons. The set of discoveries still grows if p-values fall. Each way
-// has as many discoveries as its largest p-value requires (Blanchard & Roquain 2008, Two
-// simple sufficient conditions for FDR control).
+// which both ways of counting make discoveries.
+//
+// The false discovery rate is controlled in both ways, because two conditions hold
+// (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control). First, the
+// set of discoveries can only grow if p-values fall. Second, each way has as many
+// discoveries as the largest p-value of a discovery requires.
 func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
 	d, err := c.all.Discoveries(o)
 	if o.Lambda > 0 && err == nil { // Storey's procedure has no such guarantee, so take the smaller threshold
@@ -40,8 +42,8 @@ func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Disco
 	return d, err
 }
 
-// truncate returns ranks in which all p-values above p are set to 1, so that discoveries
-// end at p.
+// truncate returns a copy of r in which all p-values above p are set to 1. Therefore no
+// discovery has a p-value above p.
 func truncate(r calibrate.Ranks, p float64) calibrate.Ranks {
 	truncated := calibrate.NewRanks(len(r) - 1)
 	for k, count := range r {

@@ -93,7 +93,7 @@ func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b
 	return slices.Insert(list, at, *r)[:min(len(list)+1, limit)]
 }
 
-// merge adds the rows of others.
+// merge adds the rows of others and keeps only the first rows of each list.
 func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
 		k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, nil)
@@ -121,7 +121,8 @@ func rowDigest(at int, features []float32) uint64 {
 	return mixBits(h)
 }
 
-// mixBits makes each bit depend on all bits (the finaliser of MurmurHash3).
+// mixBits returns a hash of x in which every bit depends on all bits of x (the finaliser of
+// MurmurHash3).
 func mixBits(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

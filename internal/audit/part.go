@@ -91,7 +91,8 @@ type writer struct {
 const (
 	// batchRows is the number of rows that are passed to the Parquet writer at a time.
 	batchRows = 256
-	// maxBuffered bounds the rows that the Parquet writer holds in memory.
+	// maxBuffered is the number of rows that the Parquet writer holds in memory before a
+	// flush.
 	maxBuffered = 1 << 15
 )
 
@@ -166,13 +167,13 @@ type Part struct {
 	incomplete bool // an error occurred within its last batch
 }
 
-// First is the first range of the part.
+// First returns the first range of the part.
 func (p *Part) First() Range { return p.Ranges[0] }
 
 // WriteTo writes the Parquet file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
-// At returns the file at path that the part was written to.
+// At returns a File for the part after it was written to path.
 func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
 
 func newPart(id Identity, gaps *attach.GapCounter) *Part {
@@ -194,7 +195,7 @@ func (p *Part) close() error {
 	return p.w.close(p.header)
 }
 
-// File is a file of scores whose header was read.
+// File describes a file of scores. Its header was read and checked.
 type File struct {
 	path string
 	Identity
@@ -300,12 +301,13 @@ func (f *File) Check(ctx context.Context) error {
 // Path returns the path of the file.
 func (f *File) Path() string { return f.path }
 
-// At returns the file after it was moved to path.
+// At returns a File for the same scores after they were moved to path.
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
 // WithResultOptions returns id with the options of other that do not affect scores: FDR,
-// Delta and Conditional. It sets SkipBad if either identity has it. Scores without SkipBad
-// stay valid with it, because no bad input was found.
+// Delta and Conditional. It sets SkipBad if either identity has it. An audit without
+// SkipBad stops at the first bad input, so all of its inputs are good and SkipBad would not
+// change its scores.
 func (id Identity) WithResultOptions(other Identity) Identity {
 	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad

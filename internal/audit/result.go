@@ -73,7 +73,8 @@ type Shift struct {
 // in the same way, so Higher is at most Delta if and only if Outliers is above 0.
 type AnyShift struct {
 	Shift
-	// HigherIn and LowerIn are the places with the smallest p-values.
+	// HigherIn is the place with the smallest p-value for higher scores. LowerIn is the
+	// place with the smallest p-value for lower scores.
 	HigherIn Place `json:"higher_in"`
 	LowerIn  Place `json:"lower_in"`
 	// GroupsTested is the number of files, folders and groups tested. AllInputs is the test
@@ -148,7 +149,8 @@ func coveredFraction(covered, known int) float64 { return float64(covered) / flo
 // maxWidest is the largest length of Interval.Widest.
 const maxWidest = 20
 
-// Shard is a file or folder with the numbers of its rows and of its audited rows.
+// Shard describes an audited file or folder. Rows is the number of all its rows, and Inputs
+// the number of audited rows.
 type Shard struct {
 	Name   string `json:"name"`
 	Rows   int    `json:"rows"`
@@ -172,7 +174,7 @@ type Row struct {
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
-	// Folder is the folder of the row, and Shown its picture or text.
+	// Folder is the folder of the row. Shown is the picture or text of the row.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
 }
@@ -193,7 +195,7 @@ type tally struct {
 	scores  *ScoreSet
 	a       *Audit
 	ranks   countedRanks
-	bounds  bounds // they fail with probability at most Delta/2
+	bounds  bounds // fail with probability at most Delta/2
 	copies  *copyFinder
 	nextRow int   // number of the next row that add counts
 	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
@@ -238,13 +240,13 @@ type groupCounts struct {
 	withTarget, covered []int    // number of rows, per target
 	outlierPair         [2]int   // bounds on outliers, with all rows and with distinct rows
 	outliers            int      // the smaller of outlierPair
-	// counterpart of a shard is the one folder that has all its rows. The counterpart of a
-	// folder is the one shard that has all its rows. It is nil if there is no such group.
+	// counterpart of a shard is the folder that has all its rows. The counterpart of a
+	// folder is the shard that has all its rows. It is nil if there is no such group.
 	counterpart *groupCounts
 }
 
-// addCounterpart updates the counterpart of a shard with the folder of its next row, or the
-// counterpart of a folder with the shard of its next row.
+// addCounterpart updates the counterpart of c. If c is a shard, other is the folder of its
+// next row. If c is a folder, other is the shard of its next row.
 func (c *groupCounts) addCounterpart(other *groupCounts) {
 	switch {
 	case c.rows == 0:
@@ -555,7 +557,7 @@ func (t *tally) newRow(b block, i int, discovery bool) Row {
 	return r
 }
 
-// finish computes the results that need all rows.
+// finish computes the results that need the counts of all rows.
 func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	a := t.a
 	if err := t.boundOutliers(); err != nil {
@@ -661,7 +663,7 @@ func (t *tally) boundOutliers() error {
 	return nil
 }
 
-// largerPValue returns the larger of two p-values and its place.
+// largerPValue returns the larger of two p-values, at most 1, and its place.
 func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
@@ -755,10 +757,10 @@ func (t *tally) compareClasses() error {
 	return nil
 }
 
-// findDuplicates finds near duplicates among the rows with the highest scores. The features
-// of near duplicates must be closer to each other than is usual in a sample of all rows.
-// Their content must be similar too, because a model can map different inputs, especially
-// outliers, to nearly the same features.
+// findDuplicates finds near duplicates among the rows with the highest scores. Near
+// duplicates have features that are closer to each other than is usual in a sample of all
+// rows. They also have similar content. Features are not sufficient, because a model can
+// map different inputs, especially outliers, to nearly equal features.
 func (t *tally) findDuplicates(ctx context.Context) error {
 	reference, err := duplicates.New(ctx, features(t.scores.retained.Sample))
 	if err != nil {

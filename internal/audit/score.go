@@ -25,8 +25,8 @@ type Rows struct {
 	// Name returns the key of audited row i, its folder, and its row number in the shard.
 	Name func(i int) (key, folder string, number int)
 	// Batches yields batches of audited rows, starting at row from, with the outputs of the
-	// model. If from is the first row of a batch, the scores must be those of a full run,
-	// because an audit can resume there.
+	// model. An audit can resume at the first row of a batch. Scores must then be the same
+	// as without an interruption.
 	Batches func(ctx context.Context, from int) iter.Seq2[Batch, error]
 }
 
@@ -51,7 +51,7 @@ type Scorer struct {
 	groupedIntervals  bool        // whether intervals are calibrated by group
 	samples           hashSamples // hashes of fit and calibration rows
 
-	mutex     sync.Mutex // guards reference and keys
+	mutex     sync.Mutex // protects reference and keys
 	reference *duplicates.Reference
 	keys      []string // keys of the rows in reference
 }
