@@ -95,7 +95,7 @@ func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 }
 
 // missingNeed returns an *ood.NeedError for the first field that is set in needs but not in
-// has, or nil if there is none.
+// has. It returns nil if has meets all needs.
 func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
 	if Union(has, needs) == has { // fast path for a server
 		return nil
@@ -151,9 +151,9 @@ func checkTraining(m ood.Method, t ood.Training) error {
 		}
 	}
 	if m.Needs.Logits && t.Logits.Cols < 2 && !(t.Regression && m.Needs.Dropout) {
-		// The softmax of a single logit is always 1, so such methods cannot work. Methods
-		// that use dropout on a regressor are exempt, because they compare outputs without
-		// a softmax.
+		// The softmax of a single logit is always 1, so methods that use it cannot work.
+		// For regressors, methods with dropout are exempt, because they compare outputs
+		// directly.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
@@ -162,7 +162,7 @@ func checkTraining(m ood.Method, t ood.Training) error {
 	return nil
 }
 
-// checkTargets returns an error if the method cannot learn the targets and levels.
+// checkTargets returns an error if the targets or the levels are invalid for the method.
 func checkTargets(m ood.Method, t ood.Training) error {
 	v := t.Validation
 	switch {
@@ -185,7 +185,7 @@ func checkTargets(m ood.Method, t ood.Training) error {
 }
 
 // CheckLast returns an error if the shape of a last layer does not match h features and c
-// logits, or if its numbers are not finite. If c is 0, the number of logits is not checked.
+// logits, or if a number is not finite. If c is 0, the number of logits is not checked.
 func CheckLast(l *ood.Linear, h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:

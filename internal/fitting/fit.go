@@ -91,8 +91,8 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	return nil
 }
 
-// Variant describes how a method departs from its usual computation on a model. It returns
-// "" if there is no difference.
+// Variant describes a change to the usual computation of a method for a model. It returns
+// "" if there is no change.
 func Variant(m ood.Method, n ood.Network) string {
 	if m.Needs.Dropout && n != nil && n.Dropouts() == 0 {
 		return "inserted dropout"

@@ -43,11 +43,11 @@ type limits struct {
 	choices      []string
 	lower        float64
 	upper        float64
-	excludeLower bool // exclude least
-	excludeUpper bool // exclude most
-	integer      bool // allow only integers
-	orFraction   bool // also allow fractions below 1
-	widths       bool // also allow several integers joined by "x"
+	excludeLower bool // values must be above lower
+	excludeUpper bool // values must be below upper
+	integer      bool // values must be integers
+	orFraction   bool // values may also be fractions below 1
+	widths       bool // values may also be several integers joined by "x"
 }
 
 // limitsOf parses p.Takes.

@@ -24,7 +24,8 @@ type Scorer struct {
 	network ood.Network       // the model that was used in the fit, or nil
 }
 
-// Widths returns the number of columns of each part in the fit, by name.
+// Widths returns the number of columns of each part that the method was fitted with, by
+// name.
 func (s *Scorer) Widths() batchparts.Widths { return s.widths }
 
 // Method returns the method that was fitted.
@@ -86,8 +87,8 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 	return ctx.Err()
 }
 
-// scoreBlock scores a block of consecutive rows with each scorer. It writes the scores to
-// dst from index first on.
+// scoreBlock scores a block of consecutive rows with each scorer. The scores of the block
+// begin at index first of each slice in dst.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block ood.Batch) error {
 	if len(grid) > 1 {
 		ctx = memo.Share(ctx, block)

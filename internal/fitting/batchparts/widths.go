@@ -7,7 +7,7 @@ import (
 // Widths holds the number of columns of each part, by name.
 type Widths map[string]int
 
-// Names returns the names of the parts in their usual order, without unknown names.
+// Names returns the names of the parts in their usual order. It ignores unknown names.
 func (w Widths) Names() []string { return Names(func(name string) bool { return w[name] > 0 }, true) }
 
 // Check returns a *WidthError for the first part whose width differs from want, or for a

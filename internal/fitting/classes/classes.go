@@ -44,8 +44,8 @@ func assign(t ood.Training) (assignment, error) {
 	return c, nil
 }
 
-// ErrNoClasses is the error of a method that needs the classes of its fit rows if there are
-// neither labels nor logits.
+// ErrNoClasses is the error of a method that needs the classes of its fit rows if the rows
+// have no labels and no logits.
 var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
 // Cloud selects the matrix of a training that Gaussians are fitted to, and how its rows are
@@ -143,10 +143,10 @@ func Radial() []ood.Param {
 }
 
 // Scaled returns the cloud with the exponent that the parameters of Radial select. If the
-// parameter "exponent" is 0, Scaled tries steps of 0.25 up to 1.5. It holds out a fifth of
-// the rows, and fits the others. It then takes the exponent whose distances best separate
-// held-out rows from means of two held-out rows of different classes. If exponents are
-// equally good, it prefers 1.
+// parameter "exponent" is 0, Scaled chooses among steps of 0.25 up to 1.5 by an experiment.
+// It fits four fifths of the rows and holds out the others. The best exponent separates
+// held-out rows best from midpoints between held-out rows of different classes. If
+// exponents are equally good, it prefers 1.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
 	switch {

@@ -15,9 +15,9 @@ import (
 type store struct {
 	rows    identity
 	results sync.Map
-	// The other fields are set if the rows are a part of a larger training: whole is that
-	// training, parent is the store of its rows, and held lists its rows that the part
-	// lacks.
+	// The other fields are set if the rows are a part of a larger training. Then whole is
+	// that training, and parent is the store of its rows. The indices in held are the rows
+	// of whole that the part lacks.
 	whole  *ood.Training
 	parent *store
 	held   []int
@@ -127,8 +127,8 @@ func Fitting(ctx context.Context, all []ood.Params, at int) context.Context {
 	return context.WithValue(ctx, gridKey{}, grid{all, at})
 }
 
-// Grid returns all configurations of the current grid. They are fitted to the same rows,
-// one after another.
+// Grid returns all configurations of the current grid. FitGrid fits them one after another
+// to one set of rows.
 func Grid(ctx context.Context) []ood.Params {
 	g, _ := ctx.Value(gridKey{}).(grid)
 	return g.all

@@ -37,9 +37,9 @@ func (s *Conditional) Restored() error {
 	return s.Check(1, 1)
 }
 
-// maxEvaluations limits the number of pairs of a row and a level whose hidden activations
-// are in memory at once. With a few dozen hidden units, the activations fit into the cache
-// of a core.
+// maxEvaluations limits the number of pairs of a row and a level that are computed at once.
+// With a few dozen hidden units, the activations of these pairs fit into the cache of a
+// core.
 const maxEvaluations = 2048
 
 // Quantiles predicts quantiles of the rows of x, an n×d matrix, at levels in (0,1). The
@@ -86,11 +86,11 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 // multiple of one row of weights to the product.
 type gridEvaluator struct {
 	network train.Network
-	input   []float64        // levelInput of each level τ
+	input   []float64        // value of levelInput for each level
 	x       train.Layer      // the first layer without its weights for the level
 	level   []float32        // weights of the first layer for the level
-	first   blas32.General   // output of x, with one row per row
-	hidden  []blas32.General // output of each layer but the last, with one row per pair
+	first   blas32.General   // product of each row with x
+	hidden  []blas32.General // output of each layer but the last, for each pair of a row and a level
 }
 
 func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {

@@ -39,7 +39,7 @@ func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditio
 func TestFitStandardises(t *testing.T) {
 	x, y := headstest.Rows(300, 4, 50, 1), headstest.Rows(300, 2, -7, 2)
 	for i := range 300 {
-		x.Data[i*x.Stride+3] = 0.1 // a constant column
+		x.Data[i*x.Stride+3] = 0.1 // this column is constant
 	}
 	s, tr := fitConditional(t, x, y, 8, 5)
 	p := tr.Problems[0]

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// method returns a method whose Fit only trains networks for problem p.
+// method returns a method for tests. Its Fit only trains networks for problem p.
 func method(p train.Problem) ood.Method {
 	return ood.Method{
 		Name: "test", Needs: ood.Needs{Features: true, Targets: true, Trainer: true}, Params: Params(0.),
