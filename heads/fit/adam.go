@@ -18,7 +18,7 @@ const (
 //	v ← β₂v + g²
 //	w ← w − rate·m / (√v + ε′)
 //
-// where rate and ε′ include the learning rate and the bias correction of step t.
+// The inputs rate and ε′ include the learning rate and the bias correction of step t.
 
 // adamInputs holds the names of the graph inputs that the optimiser reads.
 type adamInputs struct {
@@ -44,9 +44,9 @@ func (s *step) adamInputs() adamInputs {
 	return in
 }
 
-// hyper returns the learning rates and weight decays that a step has as graph inputs. Each
-// is nil if the step does not need it. Otherwise it has one value, or one per entry of the
-// flat vector.
+// hyperInputs returns the learning rates and weight decays that a step has as graph inputs.
+// Each is nil if the step does not need it. Otherwise it has one value, or one per entry of
+// the flat vector.
 func (p *plan) hyperInputs() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
 		rates = p.perEntry(learningRate)

@@ -17,8 +17,9 @@ const (
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// source draws all random numbers for batches from a seed. Models with the same seed and
-// rows share a source. They get the same batches as if they were trained separately.
+// source draws all random numbers for batches from a seed. Models with one seed and the
+// same rows share a source. Each of them gets the batches that it would get if it were
+// trained separately.
 type source struct {
 	rows                 []int   // rows to train on, from ModelConfig.Rows
 	perm                 []int32 // order of rows in the current epoch

@@ -16,7 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// benchProblems are the problems that testdata/bench_torch.py trains too.
+// benchProblems are the problems of the benchmark. The script testdata/bench_torch.py
+// trains the same problems.
 var benchProblems = []struct {
 	name           string
 	n, d, h, batch int

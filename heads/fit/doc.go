@@ -2,7 +2,7 @@
 //
 // A training step (forward pass, loss, backward pass, Adam) is one ONNX graph. Automatic
 // differentiation adds the backward pass. There are two sets of tensors for weights and
-// moments: a step reads one set and writes the other, and they swap roles in the next step.
+// moments. A step reads one set and writes the other, and they swap roles in the next step.
 //
 // One graph trains all networks of a train.Problem. For this, its tensors have a leading
 // model axis. A sweep over seeds, learning rates and weight decays therefore costs little

@@ -7,7 +7,7 @@ import (
 
 // losses maps each loss to a function that adds its graph nodes. The functions get the
 // outputs z of the networks. They return one loss for every row and output, one for every
-// row, or one for the batch. Training minimises its mean for each model.
+// row, or one for the batch. Training minimises the mean of these losses for each model.
 var losses = map[train.Loss]func(s *step, z string) string{
 	"bce":             bce,
 	"mse":             mse,
@@ -44,8 +44,8 @@ func bce(s *step, z string) string {
 	return s.node("Sub", loss, s.node("Mul", s.y, z))
 }
 
-// pinball returns the quantile loss at level τ (Koenker and Bassett 1978): (z−y)·([z>y] −
-// τ), where [z>y] is 1 if z > y and otherwise 0.
+// pinball returns the quantile loss at level τ, (z−y)·([z>y] − τ), where [z>y] is 1 if z >
+// y and otherwise 0 (Koenker and Bassett 1978).
 //
 // Differentiation treats [z>y] as a constant, so the derivative is [z>y] − τ.
 func pinball(s *step, z string) string {
@@ -97,7 +97,7 @@ func (s *step) level() string {
 func sigmoidPinball(s *step, z string) string { return pinball(s, s.node("Sigmoid", z)) }
 
 // gaussianNLL returns ½(ln s + (y−m)²/s) with the variance s = softplus(v) + 1e-3, for
-// outputs m and v (Nix and Weigend 1994; Lakshminarayanan et al. 2017).
+// outputs m and v. References: Nix and Weigend 1994, Lakshminarayanan et al. 2017.
 func gaussianNLL(s *step, z string) string {
 	mean, v := s.splitOutputs(z)
 	variance := s.node("Add", s.node("Softplus", v), s.b.Const(float32(1e-3)))

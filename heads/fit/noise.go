@@ -90,7 +90,7 @@ func gradientPenalty(m train.ModelConfig) float64 { return m.GradientPenalty }
 
 func diversity(m train.ModelConfig) float64 { return m.Diversity }
 
-// used reports whether a hyper-parameter is not 0 for any model.
+// usedByAny reports whether a hyper-parameter is not 0 for at least one model.
 func (p *plan) usedByAny(value func(train.ModelConfig) float64) bool {
 	v, same := p.uniform(value)
 	return !same || v != 0

@@ -34,9 +34,8 @@ func (p parameter) rows() int {
 func (p parameter) size() int { return p.rows() * p.out }
 
 // parametersOf lists the parameters from input to output. If folded is set, the bias of the
-// first layer is a row of its weight matrix, and batches have a column of ones that
-// multiplies this row. This saves an addition, and a sum over all hidden units in the
-// backward pass.
+// first layer is a row of its weight matrix. Batches then have a column of ones for this
+// row. This saves an addition, and a sum over all hidden units in the backward pass.
 func parametersOf(models, in int, widths []int, bias, folded bool) (list []parameter, flat int) {
 	add := func(p parameter) {
 		p.offset = flat

@@ -49,7 +49,7 @@ func orthonormality(s *step, weights []string, lambda string) (string, autodiff.
 const normEpsilon = 1e-12
 
 // lipschitz adds the penalty λ·mean((‖∇f‖−1)²) at points between rows of the batch and
-// noise. ∇f is the gradient of one output with respect to the inputs. It is part of the
+// noise. The gradient ∇f of one output with respect to the inputs is computed within the
 // graph, so training needs second derivatives.
 //
 // Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved

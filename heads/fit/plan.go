@@ -13,7 +13,7 @@ import (
 type plan struct {
 	train.Problem
 	models  int  // number of models
-	n       int  // rows per epoch of a model
+	n       int  // number of rows that a model visits in an epoch
 	in      int  // number of inputs of a network, including the level
 	width   int  // number of columns of batches: in, plus one for a folded bias
 	folded  bool // the first layer has a folded bias; see parametersOf
@@ -23,7 +23,7 @@ type plan struct {
 	flat    int // length of the flat vector: number of weights and biases of all models
 
 	oneStream bool // all models have the same seed and rows, and therefore the same batches
-	oneTarget bool // all models learn the same columns
+	oneTarget bool // all models learn the same columns of Y
 }
 
 // newPlan returns the plan of a problem that passed check.
@@ -251,7 +251,7 @@ func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	return v, true
 }
 
-// spread returns a hyper-parameter for every entry of the flat vector, so that each entry
+// perEntry returns a hyper-parameter for every entry of the flat vector, so that each entry
 // has the value of its model.
 func (p *plan) perEntry(value func(train.ModelConfig) float64) []float32 {
 	flat := make([]float32, p.flat)

@@ -42,7 +42,7 @@ type stepGraph struct {
 }
 
 // buildStep returns the graph of a training step. The graph has the following inputs in
-// this order, without those that the plan does not need:
+// this order. If the plan does not need an input, the graph does not have it.
 //
 //	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
@@ -231,7 +231,7 @@ func (p *plan) maskStreams() int {
 	return p.models
 }
 
-// drops reports whether any model uses dropout.
+// usesDropout reports whether any model uses dropout.
 func (p *plan) usesDropout() bool {
 	return len(p.Hidden) > 0 && p.usedByAny(dropout)
 }

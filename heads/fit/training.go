@@ -39,7 +39,7 @@ type training struct {
 	lossTensor *ort.Tensor
 }
 
-// state is one of the two sets of weights and moments.
+// state is one of the two sets of weights and moments that steps alternate between.
 type state struct {
 	w, m, v []float32
 	views   []*ort.Tensor // the parameters, as views of w

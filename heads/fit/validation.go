@@ -135,8 +135,8 @@ func (v *validation) isDue(epoch int) bool {
 	return epoch%max(v.Epochs/100, 1) == 0 || epoch == v.Epochs
 }
 
-// evaluate computes the validation loss of the weights after an epoch, and keeps them for
-// each model whose loss is the smallest so far.
+// evaluate computes the validation loss of the weights after an epoch. If the loss of a
+// model is the smallest so far, evaluate keeps its weights.
 func (v *validation) evaluate(flat []float32, epoch int) error {
 	copy(v.flat, flat)
 	sums := make([]float64, v.models)
@@ -203,7 +203,7 @@ func (v *validation) close() {
 	}
 }
 
-// averages holds running means of the weights of models that use averaging.
+// averages holds running means of the weights over epochs, for models that use averaging.
 type averages struct {
 	*plan
 	mean  []float32 // flat vector; nil if no model uses averaging
