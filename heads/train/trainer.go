@@ -29,7 +29,7 @@ import (
 //
 //	Σ(U−L)·k / max(Σk, 1) + 15·n/(α(1−α))·max(0, 1−α − mean(σ(160·(U−y))·σ(160·(y−L))))²
 //
-// where k is 1 if y lies between L and U and otherwise 0, σ is the logistic function, and
+// Here, k is 1 if y lies between L and U and otherwise 0. σ is the logistic function, and
 // 1−α is the difference of the two levels.
 type Loss string
 
@@ -39,7 +39,8 @@ type Loss string
 type Validation struct {
 	X, Y blas32.General // as in Problem
 	// Levels are the levels at which a conditional network is evaluated with the pinball
-	// loss. Nil means Problem.Levels or, if these are nil too, 0.1, 0.2, … 0.9.
+	// loss. Nil means Problem.Levels. If Problem.Levels is nil, the levels are 0.1, 0.2, …
+	// 0.9.
 	Levels []float64
 }
 
@@ -76,8 +77,8 @@ type Problem struct {
 	// regression). Loss must then be one of the two pinball losses.
 	Conditional bool
 	// Levels are the quantile levels for the two pinball losses. If Conditional is set,
-	// each row of a mini-batch gets one of the levels at random or, if Levels is empty, a
-	// new τ ~ U(0,1).
+	// each row of a mini-batch gets a random one of these levels. If Levels is empty, it
+	// gets a new τ ~ U(0,1).
 	//
 	// If Conditional is not set, each target has one output for each level. Outputs are
 	// ordered by target, then by level. With one target, output j learns Levels[j]. With
@@ -101,8 +102,8 @@ type Problem struct {
 // ModelConfig holds the options that may differ between networks that are trained together.
 type ModelConfig struct {
 	// Seed determines the initial weights, the order of rows, the dropout masks and the
-	// random levels. Apart from floating-point rounding, the result of a model depends only
-	// on its own configuration, not on the other models.
+	// random levels. The result of a model does not depend on the other models, except for
+	// rounding.
 	Seed uint64
 	// LearningRate is the learning rate of Adam (β₁ 0.9, β₂ 0.999, ε 1e-8).
 	LearningRate float64
@@ -117,8 +118,8 @@ type ModelConfig struct {
 	// GradientPenalty is the weight λ of the penalty λ·mean((‖∇f(x̃)‖−1)²). It keeps
 	// outputs near a Lipschitz constant of 1. The point x̃ is random between a row of the
 	// mini-batch and a row of standard normal noise (Gulrajani et al. 2017). ∇f is the
-	// gradient, with respect to the inputs and without dropout, of one output that is drawn
-	// for each x̃.
+	// gradient of one output with respect to the inputs, without dropout. The output is
+	// drawn at random for each x̃.
 	GradientPenalty float64
 	// Diversity is the weight λ of the penalty λ·mean((S−I)²). It keeps outputs different
 	// from each other and from constants. S is the second moment of the outputs, without
@@ -126,7 +127,7 @@ type ModelConfig struct {
 	// mini-batch. For a linear network without bias, the expectation of S is CᵀC, as in
 	// Orthonormal.
 	//
-	// Neither GradientPenalty nor Diversity can be combined with Conditional.
+	// GradientPenalty and Diversity cannot be combined with Conditional.
 	Diversity float64
 	// Averaging is the factor d, in [0,1), of an average of the weights after every epoch.
 	// In this average, the k-th last epoch has weight dᵏ. If it is 0, the weights of the
