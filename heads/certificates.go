@@ -95,11 +95,13 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 // solveExact returns the k certificates C that minimise the squared loss, the mean of
 // (Cᵀφ)² over rows φ and certificates.
 //
-// If lambda is 0, the constraint is CᵀC = I. The solution then consists of the k
-// eigenvectors with the smallest eigenvalues of the second moment of the features, or of
-// their covariance if centred is set. If lambda is λ > 0, the penalty λ·mean((CᵀC−I)²)
-// replaces the constraint. The solution consists of the same eigenvectors, and the one with
-// eigenvalue γ is scaled by √max(0, 1−kγ/(2λ)).
+// If lambda is 0, the constraint is CᵀC = I. The solution consists of k eigenvectors of the
+// second moment of the features, or of their covariance if centred is set. They are the
+// eigenvectors with the smallest eigenvalues.
+//
+// If lambda is λ > 0, the penalty λ·mean((CᵀC−I)²) replaces the constraint. The solution
+// consists of the same eigenvectors, but scaled: by √max(0, 1−kγ/(2λ)) for the eigenvalue
+// γ.
 func solveExact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
 	h := m.Width()
 	if k == h && lambda == 0 && m.UnitNorm && !centred {

@@ -4,9 +4,8 @@
 // (aleatoric uncertainty). Fused detectors combine the scores of several detectors. All
 // lists the methods, and attach.MethodByName finds a method by name.
 //
-// The methods read rows of features as a row-major blas32.General of gonum. They need
-// neither the model nor a C compiler. Package heads/fit trains their networks in ONNX
-// Runtime.
+// The methods read rows of features as a row-major blas32.General of gonum. They do not
+// need the model or a C compiler. Package heads/fit trains their networks in ONNX Runtime.
 //
 // Large matrix products use blas32 and blas64. A program can replace their implementation
 // with blas32.Use and blas64.Use.

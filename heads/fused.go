@@ -92,9 +92,9 @@ func (c Component) describe() string {
 // divided at random into five folds, and each fold is scored by components that are fitted
 // to the other folds. New rows are scored by components that are fitted to all rows.
 //
-// Fused panics if there are no components, if two components are equal, if the parameters
-// of a component are invalid, if a weight is not positive and finite, or if combine is
-// unknown.
+// Fused panics if there are no components, if two components are equal, or if combine is
+// unknown. It also panics if a component has invalid parameters, or a weight that is not
+// positive and finite.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	keys := map[string]bool{}
@@ -186,7 +186,7 @@ func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	return largest + (all-largest)/4
 }
 
-// fused is a fitted fusion.
+// fused is the detector that a fit of a fusion returns.
 type fused struct {
 	Combine string       `state:"combine,of=fisher|harmonic"`
 	Parts   []*fusedPart `state:"parts,least=1"`
@@ -202,7 +202,7 @@ type fusedPart struct {
 	log     surprise
 }
 
-// component is the fitted method of a fusedPart. It knows how to restore its own state.
+// component is the fitted method of a fusedPart. It can restore its own state.
 type component struct {
 	method ood.Method
 	*fitting.Scorer
@@ -263,9 +263,9 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 	})
 }
 
-// crossFit fits the components to all rows, and calibrates them with out-of-fold scores:
-// each row is scored by components that were fitted without its fold (Vovk 2015,
-// "Cross-conformal predictors").
+// crossFit fits the components to all rows, and calibrates them with out-of-fold scores. An
+// out-of-fold score of a row comes from components that were fitted to the other folds
+// (Vovk 2015, "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, report func(fraction float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	outOfFold := make([][]float64, len(f))
@@ -309,8 +309,8 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, report func(fracti
 	return parts, nil
 }
 
-// fewerRows explains an error of a fit to only some of the rows. If these rows were too
-// few, it returns how many rows are needed in total.
+// explainFewerRows explains an error of a fit to only some of the rows. If there were too
+// few rows, it returns an error with the number of rows that are needed in total.
 func explainFewerRows(err error, some, all int) error {
 	if few, ok := errors.AsType[*rows.TooFewRowsError](err); ok {
 		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
@@ -354,7 +354,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 	return all, nil
 }
 
-// combined combines the surprises of the components into one score.
+// combine combines the surprises of the components into one score.
 func (s *fused) combine(surprises []float64) float64 {
 	var sum float64
 	if s.Combine == fisher {

@@ -74,8 +74,8 @@ func TestFusedOrder(t *testing.T) {
 	}
 }
 
-// TestFusedIsConservative checks that the score of a single component is −log p, and that p
-// is at least the conformal p-value within the range of the calibration scores.
+// TestFusedIsConservative checks a fusion with a single component. Its score must be −log
+// p. Within the range of the calibration scores, p must be at least the conformal p-value.
 func TestFusedIsConservative(t *testing.T) {
 	fit := make([]float32, 100)
 	for i := range fit {
@@ -106,7 +106,7 @@ func TestFusedIsConservative(t *testing.T) {
 }
 
 // TestFusedCalibratesOutOfFold checks that each calibration row is scored by components
-// fitted without it, and that new rows are scored by components fitted to all rows.
+// fitted to other rows, and that new rows are scored by components fitted to all rows.
 func TestFusedCalibratesOutOfFold(t *testing.T) {
 	n := 20
 	all := make([]float32, n)

@@ -12,14 +12,14 @@ import (
 // grows. Between two calibration scores, log p is interpolated linearly between their
 // conformal p-values. This is conservative.
 //
-// Conformal p-values of n calibration scores cannot be below 1/(n+1), so all distant rows
-// would have the same p. Beyond the largest calibration score, p therefore follows a
-// generalised Pareto distribution. This approximation of the tail does not guarantee a
-// false-alarm rate.
+// Conformal p-values of n calibration scores cannot be below 1/(n+1). All distant rows
+// would therefore get the same p. To avoid this, p follows a generalised Pareto
+// distribution beyond the largest calibration score. This approximation of the tail does
+// not guarantee a false-alarm rate.
 type surprise struct {
 	calibrate.Conformal
 	shape float64 // shape ξ ≥ 0 of the tail; 0 means an exponential tail
-	scale float64 // scale of the excess over the largest calibration score
+	scale float64 // scale of the tail beyond the largest calibration score
 }
 
 const (
