@@ -52,7 +52,7 @@ func BenchmarkCompare(b *testing.B) {
 	}
 }
 
-// wide returns n random rows with 64 features and 10 logits.
+// wideBatch returns n random rows with 64 features and 10 logits.
 func wideBatch(data *toy, n int) ood.Batch {
 	b := ood.Batch{Features: zeros(n, 64), Logits: zeros(n, 10)}
 	for i := range b.Features.Data {

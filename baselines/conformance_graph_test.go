@@ -22,8 +22,8 @@ import (
 // opsets are the ONNX operator sets to test, because operators differ between them.
 var opsets = []int64{17, 9, 10, 13, 18}
 
-// graph checks that the graph of a method computes its scores in every operator set. A
-// method without a graph must explain why.
+// graph checks that the graph of a method computes its scores in every operator set. If a
+// method has no graph, it must give a reason.
 func (c conformance) graph(t *testing.T) {
 	r := orttest.Open(t)
 	written := 0

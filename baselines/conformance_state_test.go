@@ -42,7 +42,8 @@ func (c conformance) state(t *testing.T) {
 	}
 }
 
-// throughJSON returns a copy of a state whose scalars were encoded and decoded as JSON.
+// throughJSON returns a copy of a state after its scalars were encoded as JSON and decoded
+// again.
 func throughJSON(t *testing.T, s rows.State) rows.State {
 	t.Helper()
 	b, err := json.Marshal(s.Params)
@@ -190,7 +191,7 @@ func setEntry(a rows.Array, at int, v float64) {
 }
 
 // FuzzRestoreIntervals checks that Restore either rejects a state with a changed value, or
-// returns a model that predicts. It must neither panic nor loop forever.
+// returns a model that predicts. It must not panic or loop forever.
 func FuzzRestoreIntervals(f *testing.F) {
 	x, y := steps(60, 1)
 	var states []rows.State

@@ -153,12 +153,12 @@ func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *fit
 	return s
 }
 
-// refit fits the first configuration to other rows.
+// refit fits the first configuration to the given training data.
 func (c conformance) refit(training ood.Training) (*fitting.Scorer, error) {
 	return fitting.Fit(background, c.Method, training, c.configs[0])
 }
 
-// among returns the needs in n that the method has too.
+// intersect returns the needs that are both in n and in the needs of the method.
 func (c conformance) intersect(n ood.Needs) ood.Needs {
 	all, has := reflect.ValueOf(&n).Elem(), reflect.ValueOf(c.Needs)
 	for i := range all.NumField() {
@@ -304,8 +304,8 @@ func (c conformance) rowOrder(t *testing.T) {
 	}
 }
 
-// grid checks that configurations give the same predictions whether they are fitted and
-// scored together or one at a time.
+// grid checks that fitting and scoring several configurations together gives the same
+// predictions as fitting and scoring each separately.
 func (c conformance) grid(t *testing.T) {
 	var together [][]float64
 	if !c.Needs.Targets {
@@ -685,9 +685,9 @@ func (c conformance) huge(t *testing.T) {
 	}
 }
 
-// degenerate checks fits to rows whose covariance is not invertible. It also checks that
-// scores of unusual rows are finite: zeros, equal features, the mean, and logits beyond the
-// range of exp.
+// degenerate checks fits to rows with a singular covariance. It also checks that scores of
+// unusual rows are finite: zeros, equal features, the mean, and logits beyond the range of
+// exp.
 func (c conformance) degenerate(t *testing.T) {
 	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs

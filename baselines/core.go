@@ -81,12 +81,13 @@ func normalise(x []float64) {
 	}
 }
 
-// parts returns log Σ exp(z) and the cosine of a row with features phi and logits z.
+// terms returns log Σ exp(z) and the cosine of a row with features phi and logits z.
 func (s *core) terms(phi, z []float32) (logSum, cosine float64) {
 	p := softmax.New(z, 1)
 	direction, residual := dense.Row(s.Directions, p.Top), dense.Row(s.Residuals, p.Top)
-	// Because residual is orthogonal to direction, the product with phi needs no
-	// correction. Only the norm of phi does.
+	// The cosine is between residual and the part of phi that is orthogonal to direction.
+	// Because residual is orthogonal to direction too, dot is also the product with this
+	// part.
 	var along, dot, square float64
 	for j, v := range phi {
 		along += float64(v) * direction[j]

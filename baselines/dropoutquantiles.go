@@ -43,8 +43,8 @@ type dropoutQuantiles struct {
 
 func (d *dropoutQuantiles) Restored() error { return d.Check(0, 1) }
 
-// Quantiles implements ood.QuantileRegressor. A pass drops the same units for all rows, so
-// that the quantiles of a row do not depend on the other rows of the batch.
+// Quantiles implements ood.QuantileRegressor. A pass drops the same units for all rows.
+// Therefore the quantiles of a row do not depend on the other rows of the batch.
 func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	passes := make([]dropoutNetwork, len(d.Networks))
 	for t, network := range d.Networks {
@@ -173,7 +173,7 @@ func (t dropoutNetwork) outputs(dst, a blas32.General, masks []float32) {
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, w, 1, dst)
 }
 
-// dropped returns layer l after dropout of its inputs in a pass.
+// dropInputs returns layer l after dropout of its inputs in a pass.
 func dropInputs(l train.Layer, masks []float32, pass int) train.Layer {
 	w := rows.New(l.W.Rows, l.W.Cols)
 	for j := range l.W.Rows {
@@ -185,7 +185,7 @@ func dropInputs(l train.Layer, masks []float32, pass int) train.Layer {
 	return train.Layer{W: w, B: l.B}
 }
 
-// hidden returns the result of a layer followed by ReLU.
+// applyHidden returns the result of a layer followed by ReLU.
 func applyHidden(l train.Layer, x blas32.General) blas32.General {
 	out := rows.New(x.Rows, l.W.Cols)
 	rows.Affine(out, x, l.W, l.B)

@@ -19,7 +19,7 @@ var entropyMethod = logitMethod(ood.Method{
 func entropy(z []float32, temperature float64) float64 {
 	s := softmax.New(z, temperature)
 	// With u = z/T − max(z/T), the entropy is log Σeᵘ − Σ u·eᵘ / Σeᵘ. The second sum can
-	// omit the top class, where u is 0, and classes of probability 0.
+	// omit the top class, because its u is 0. It can also omit classes of probability 0.
 	var sum float64
 	for j, v := range z {
 		if j == s.Top {

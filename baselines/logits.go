@@ -7,7 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// logitScore is a detector that scores a row by its logits alone. It has nothing to fit.
+// logitScore is a detector that scores a row only by its logits. It has no fitted
+// parameters.
 type logitScore struct {
 	// Temperature is the temperature of the softmax. 0 means logits without a softmax.
 	Temperature float64 `state:"temperature,least=0"`

@@ -12,8 +12,8 @@ import (
 )
 
 // TestMahalanobisLayersErrors checks that rows with other layers or widths than in the fit
-// are rejected. It also checks fits to a layer that does not vary, without classes, and
-// without rows.
+// are rejected. It also checks fits with a constant layer, with no classes, and with no
+// rows.
 func TestMahalanobisLayersErrors(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)

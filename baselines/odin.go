@@ -115,7 +115,7 @@ func (s *odin) steps(shape []int) ([]float32, error) {
 	return factors, nil
 }
 
-// move writes x + ε·step·sign(g) to dst, for any number of rows. The steps of a row are
+// perturb writes x + ε·step·sign(g) to dst, for any number of rows. The steps of a row are
 // repeated for every row.
 func (s *odin) perturb(dst, x, g, step []float32) {
 	for i, v := range x {

@@ -103,8 +103,8 @@ func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return moved.Sum().Sub(revised.LogSumExp()), nil
 }
 
-// unknown returns the log-odds of the unknown class. Log-odds keep the order of rows for
-// which a probability would round to 0 or 1.
+// unknownLogOdds returns the log-odds of the unknown class. Log-odds keep the order of rows
+// for which a probability would round to 0 or 1.
 func (s *openMax) unknownLogOdds(z []float32, order []int, revised []float64) float64 {
 	for k, v := range z {
 		if math.IsNaN(float64(v)) {

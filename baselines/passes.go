@@ -28,7 +28,8 @@ type lastLayerPasses struct {
 	Seed  uint64  `state:"seed"`
 }
 
-// each calls visit for each row i of b. The argument z holds the c logits of every pass.
+// visitRows calls visit for each row i of b. The argument z holds the c logits of every
+// pass.
 func (p lastLayerPasses) visitRows(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows

@@ -147,8 +147,8 @@ func TestDropoutDistribution(t *testing.T) {
 	}
 }
 
-// TestDropoutLayers checks passes against networks whose weights are masked for each pass.
-// The networks have none, one or several hidden layers.
+// TestDropoutLayers checks passes against networks with explicitly masked weights. The
+// networks have zero to three hidden layers.
 func TestDropoutLayers(t *testing.T) {
 	x := rows.New(3, 2)
 	for i := range x.Data {

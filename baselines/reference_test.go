@@ -122,8 +122,8 @@ func (h *fixedTrainer) Train(_ context.Context, p train.Problem) ([]train.Networ
 	return networks, nil
 }
 
-// recordedNetwork is a network whose dropout passes are read from a file. If more passes
-// are needed, they are repeated.
+// recordedNetwork is a network that returns dropout passes from a file. If more passes are
+// needed, it repeats them.
 type recordedNetwork struct {
 	twoLayers
 	z [][][]float32 // logits of the passes: passes × rows × classes

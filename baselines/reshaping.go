@@ -25,8 +25,8 @@ type reshaping struct {
 	nodes  func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor)
 }
 
-// reshapingMethod completes the description of a method that changes the features of a row
-// according to a percentile of the same features.
+// reshapingMethod completes the description of a method that reshapes the features of a
+// row. The largest features are the features above a percentile of the row.
 func reshapingMethod(s ood.Method, r reshaping) ood.Method {
 	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
 	s.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -55,7 +55,7 @@ func (s *reshaped) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 // countAbove returns how many of h features are above a percentile of them. It is at least
 // 1.
 func countAbove(percentile float64, h int) int {
-	// NumPy and PyTorch round in the same way.
+	// Round half to even, as NumPy and PyTorch do.
 	return max(1, h-int(math.RoundToEven(float64(h)*percentile/100)))
 }
 
@@ -90,8 +90,8 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	return l
 }
 
-// positions yields the indices of the k largest elements of phi. If elements are equal, it
-// prefers the first ones.
+// positions yields the indices of the k largest elements of phi. Among equal elements, it
+// prefers lower indices.
 func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for j, v := range phi {

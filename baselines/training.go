@@ -44,8 +44,8 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 	}
 }
 
-// bank returns the training features for a scorer that stores them. It returns a copy
-// unless t.MayRetain is set.
+// storableFeatures returns the training features for a scorer that stores them. It returns
+// a copy unless t.MayRetain is set.
 func storableFeatures(t ood.Training) blas32.General {
 	if t.MayRetain {
 		return t.Features
@@ -53,8 +53,8 @@ func storableFeatures(t ood.Training) blas32.General {
 	return clone(t.Features)
 }
 
-// index returns an index for the search of nearest training rows. If unit is set, rows are
-// scaled to unit norm.
+// trainingIndex returns an index for the search of nearest training rows. If unit is set,
+// rows are scaled to unit norm.
 func trainingIndex(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
 	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(storableFeatures(t), unit), nil })

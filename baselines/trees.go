@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// treeCount is the constraint on the number of trees. It limits the memory before any tree
-// is grown.
+// treeCountConstraint limits the number of trees, and so the memory of a fit.
 const treeCountConstraint = "count,most=1000000"
 
 // splitParams returns the parameters of the search for splits.

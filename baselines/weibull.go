@@ -7,8 +7,8 @@ import (
 
 // weibull measures how unusually large a number is. It is a Weibull distribution with two
 // parameters, a shape and a scale. It is fitted by maximum likelihood to the largest of
-// some numbers, after a shift that moves the smallest of these to minShifted. The libMR of
-// OpenMax's authors shifts in the same way.
+// some numbers. The fitted numbers are first shifted so that the smallest becomes
+// minShifted, as in the libMR of OpenMax's authors.
 type weibull struct {
 	largest float64 // largest of the fitted numbers
 	at      float64 // value of largest after the shift, at least minShifted
@@ -18,8 +18,8 @@ type weibull struct {
 
 const (
 	minShifted = 10_000
-	// maxShape is the shape for numbers that are all equal, because their likelihood grows
-	// with the shape without limit.
+	// maxShape limits the shape. If all numbers are equal, the likelihood grows with the
+	// shape without a maximum.
 	maxShape = 1e12
 )
 

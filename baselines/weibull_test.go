@@ -24,8 +24,8 @@ func TestFitWeibull(t *testing.T) {
 		likelihood := func(k, scale float64) float64 {
 			var sum float64
 			for _, v := range top {
-				// This is the log density without constant terms, which are so large that
-				// rounding would hide the differences.
+				// This is the log density without its large constant terms, because
+				// rounding would otherwise hide the differences.
 				u := math.Log1p((v-tail.largest)/tail.at) + math.Log(tail.at/scale)
 				sum += math.Log(k) + k*u - math.Exp(k*u)
 			}
