@@ -121,7 +121,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	if err := e.checkDir(sources); err != nil {
 		return nil, err
 	}
-	_, before := os.Stat(e.Dir)
+	_, dirErr := os.Stat(e.Dir)
 	unlock, err := lockFolder(e.Dir)
 	if err != nil {
 		return nil, err
@@ -129,12 +129,12 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	defer unlock()
 	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, e.note)
 	if err != nil {
-		if before != nil {
+		if dirErr != nil {
 			os.Remove(e.Dir) // fails, as intended, if the folder is not empty
 		}
 		return nil, err
 	}
-	d.created = before != nil
+	d.created = dirErr != nil
 	if remote != nil {
 		err = e.scoreRemotely(ctx, remote, d)
 	} else {

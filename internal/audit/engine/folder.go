@@ -53,11 +53,11 @@ func (d *folder) add(f *audit.File) {
 }
 
 // exclude records that a shard is left out, and why.
-func (d *folder) exclude(shard string, why error) {
+func (d *folder) exclude(shard string, reason error) {
 	if d.excluded == nil {
 		d.excluded = map[string]error{}
 	}
-	d.excluded[shard] = why
+	d.excluded[shard] = reason
 }
 
 // exclusionNotes returns notes about the shards that are left out, with reasons.
@@ -65,11 +65,11 @@ func (d *folder) exclusionNotes() (notes []string) {
 	const limit = 3 // number of reasons that are listed
 	var empty, more []string
 	for _, name := range slices.Sorted(maps.Keys(d.excluded)) {
-		switch why := d.excluded[name]; {
-		case errors.Is(why, inputs.ErrEmpty):
+		switch reason := d.excluded[name]; {
+		case errors.Is(reason, inputs.ErrEmpty):
 			empty = append(empty, name)
 		case len(notes) < limit:
-			notes = append(notes, fmt.Sprintf("left out a file that cannot be read: %v", why))
+			notes = append(notes, fmt.Sprintf("left out a file that cannot be read: %v", reason))
 		default:
 			more = append(more, name)
 		}
@@ -170,29 +170,29 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 	if err != nil {
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	}
-	plan, begun, err := readRun(d.planPath())
+	plan, hasPlan, err := readRun(d.planPath())
 	if err != nil {
 		return nil, fmt.Errorf("%w; remove %s, or write to another folder", err, d.partsDir())
 	}
 	done, err := audit.OpenFile(d.scoresPath())
 	switch {
 	case err == nil:
-		if !finished || begun && !before.lists(done) && plan.lists(done) { // an earlier run was killed before it renamed run.json
-			before, finished = plan, begun
+		if !finished || hasPlan && !before.lists(done) && plan.lists(done) { // an earlier run was killed before it renamed run.json
+			before, finished = plan, hasPlan
 		}
 		if err := d.resumeResult(ctx, done, before, finished); err != nil {
 			return nil, err
 		}
-	case (finished || begun) && audit.Damaged(err):
+	case (finished || hasPlan) && audit.Damaged(err):
 		return nil, d.damaged(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
-	case !finished && !begun:
+	case !finished && !hasPlan:
 		if err := d.checkForeignFiles(); err != nil {
 			return nil, err
 		}
 	}
-	if begun {
+	if hasPlan {
 		err = d.resumeParts(ctx, plan)
 	} else {
 		err = d.removeParts() // without run.json, parts cannot be identified
@@ -270,13 +270,13 @@ func (d *folder) damaged(err error) error {
 // parts. It removes parts that are damaged, that belong to changed or dropped shards, or
 // that are already in the result.
 func (d *folder) resumeParts(ctx context.Context, before run) error {
-	written, err := d.partNames()
+	partFiles, err := d.partNames()
 	if err != nil {
 		return err
 	}
 	var parts []*audit.File
 	have := map[string][]audit.Range{}
-	for _, name := range written {
+	for _, name := range partFiles {
 		path := filepath.Join(d.partsDir(), name)
 		if path == d.planPath() {
 			continue
@@ -305,14 +305,14 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	if parts == nil {
 		return nil
 	}
-	begun := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
+	startedSources := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
 	stale := map[string]bool{} // names of shards to score again or to drop
 	if d.result != nil {
 		for _, name := range d.result.Shards() { // a run was killed before it removed these parts
 			stale[name] = true
 		}
 	}
-	changed, how := before.changed(begun)
+	changed, how := before.changed(startedSources)
 	for _, name := range changed {
 		stale[name] = true
 	}
@@ -334,24 +334,24 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	}
 	rescored := map[string]bool{}
 	reusable := parts[:0]
-	var old []*audit.File
+	var stalePartFiles []*audit.File
 	for _, part := range parts {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
 			part.Identity = part.WithResultOptions(d.Identity)
-			if why := part.Differs(d.Identity); why != "" {
-				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), nameSides(why), d.partsDir())
+			if reason := part.Differs(d.Identity); reason != "" {
+				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), nameSides(reason), d.partsDir())
 			}
 			reusable = append(reusable, part)
 			continue
 		}
-		old = append(old, part)
+		stalePartFiles = append(stalePartFiles, part)
 		for _, name := range part.Shards() {
 			if !stale[name] {
 				rescored[name] = true
 			}
 		}
 	}
-	for _, part := range old {
+	for _, part := range stalePartFiles {
 		if err := os.Remove(part.Path()); err != nil {
 			return err
 		}
@@ -367,12 +367,12 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 // is always free.
 func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
-		var left []*audit.File
+		var blocked []*audit.File
 		for _, part := range parts {
 			to := d.partPath(part.Ranges[0])
 			if to != part.Path() {
 				if _, err := os.Lstat(to); err == nil {
-					left = append(left, part)
+					blocked = append(blocked, part)
 					continue
 				}
 				if err := os.Rename(part.Path(), to); err != nil {
@@ -382,10 +382,10 @@ func (d *folder) renumber(parts []*audit.File) error {
 			}
 			d.add(part)
 		}
-		if len(left) == len(parts) { // an audit cannot have written these files
-			return fmt.Errorf("%s: another part has its rows too; write to another folder", left[0].Path())
+		if len(blocked) == len(parts) { // an audit cannot have written these files
+			return fmt.Errorf("%s: another part has its rows too; write to another folder", blocked[0].Path())
 		}
-		parts = left
+		parts = blocked
 	}
 	return nil
 }
@@ -413,7 +413,7 @@ func (d *folder) removeParts() error {
 	os.Remove(d.partsDir()) // fails, as intended, if the folder has other files
 	entries, readErr := os.ReadDir(d.dir)
 	for _, e := range entries {
-		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
+		if matched, _ := filepath.Match(".attach-*.tmp", e.Name()); matched {
 			err = cmp.Or(err, os.Remove(filepath.Join(d.dir, e.Name())))
 		}
 	}
@@ -452,8 +452,8 @@ const ResumeAdvice = "scored rows are kept; run the same command to continue"
 
 // abandon removes everything that this run created, and returns err.
 func (d *folder) abandon(err error) error {
-	if left := d.removeParts(); left != nil {
-		return fmt.Errorf("%w; %w", err, left)
+	if removeErr := d.removeParts(); removeErr != nil {
+		return fmt.Errorf("%w; %w", err, removeErr)
 	}
 	if d.created {
 		os.Remove(d.dir)
@@ -463,8 +463,8 @@ func (d *folder) abandon(err error) error {
 
 // checkIdentity returns an error if the folder contains an audit with other options.
 func (d *folder) checkIdentity(before audit.Identity) error {
-	why := before.Differs(d.Identity)
-	if why == "" {
+	reason := before.Differs(d.Identity)
+	if reason == "" {
 		return nil
 	}
 	remedy := "write to another folder"
@@ -473,16 +473,16 @@ func (d *folder) checkIdentity(before audit.Identity) error {
 		if differs := before.Differs(now); differs == "" {
 			remedy = "pass Options.SkipBad too, or " + remedy
 		} else {
-			why = differs // SkipBad alone would not help
+			reason = differs // SkipBad alone would not help
 		}
 	}
-	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(why), remedy)
+	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(reason), remedy)
 }
 
 // nameSides replaces "in one" and "in the other" in a description of a difference. "There"
 // is then the value in the folder, and "here" the new value.
-func nameSides(why string) string {
-	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
+func nameSides(reason string) string {
+	return strings.Replace(strings.Replace(reason, "in one", "there", 1), "in the other", "here", 1)
 }
 
 // complete reports whether all rows of a shard were scored.
@@ -538,8 +538,8 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 // finish writes the results and removes the parts.
 func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
 	for i, s := range d.Shards {
-		if why := d.excluded[s.Name]; why != nil {
-			d.Shards[i].LeftOut = why.Error()
+		if reason := d.excluded[s.Name]; reason != nil {
+			d.Shards[i].LeftOut = reason.Error()
 		}
 	}
 	page := func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) }

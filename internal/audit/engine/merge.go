@@ -19,7 +19,7 @@ import (
 // Merge merges the audits in several folders into one audit, and writes it to dir.
 func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note) (*audit.Audit, error) {
 	d := &folder{dir: dir}
-	var skip audit.Identity
+	var resultOptions audit.Identity
 	var sources [][]source // sources of each audit
 	for _, from := range audits {
 		if resolved(from) == resolved(dir) {
@@ -30,10 +30,10 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		}
 		one := &folder{dir: from}
 		file, err := audit.OpenFile(one.scoresPath())
-		_, begun := os.Stat(one.planPath())
+		_, planErr := os.Stat(one.planPath())
 		unfinished := fmt.Errorf("%s: its audit is not finished; run it again to continue", from)
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, removed := os.Stat(one.runPath()); begun == nil || removed == nil {
+			if _, runErr := os.Stat(one.runPath()); planErr == nil || runErr == nil {
 				return nil, unfinished
 			}
 			return nil, fmt.Errorf("%s: there is no audit in it: no scores.parquet", from)
@@ -45,47 +45,47 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w; audit it again", err)
-		case !recorded.lists(file) && begun == nil: // the audit was killed before run.json was renamed
+		case !recorded.lists(file) && planErr == nil: // the audit was killed before run.json was renamed
 			return nil, unfinished
 		case !exists:
 			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", one.runPath())
 		case !recorded.lists(file):
 			return nil, fmt.Errorf("%s does not list the files of %s; audit it again", one.runPath(), one.scoresPath())
-		case begun == nil:
+		case planErr == nil:
 			note("note: %s: an addition to its audit is not finished; the audit before it is merged", from)
 		}
 		d.files = append(d.files, file)
 		d.Shards = append(d.Shards, recorded.Shards...)
-		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
+		resultOptions.Reading.SkipBad = resultOptions.Reading.SkipBad || file.Reading.SkipBad
 		sources = append(sources, recorded.Shards)
 	}
 	// An audit without --skip-bad had no bad input, so it can be merged with an audit that
 	// skipped bad inputs.
 	for _, file := range d.files {
-		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
-		file.Identity = file.WithResultOptions(skip)
+		resultOptions.FDR, resultOptions.Delta, resultOptions.Conditional = file.FDR, file.Delta, file.Conditional
+		file.Identity = file.WithResultOptions(resultOptions)
 	}
 	d.Identity = d.files[0].Identity
-	whole, err := audit.Join(d.files)
+	joined, err := audit.Join(d.files)
 	if err != nil {
 		return nil, explainDamage(err)
 	}
 	if one, other, found := sameRows(d.files, sources); found {
 		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are the same file or a copy; audit each input once", one, other)
 	}
-	if names := whole.SharedNames(); names != nil {
+	if names := joined.SharedNames(); names != nil {
 		note("note: these audits have different files named %s; if one is an earlier version of the other, audit only the newer one", display.List(names, 3))
 	}
 	slices.SortFunc(d.Shards, func(a, b source) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Modified.Compare(b.Modified), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Members, b.Members))
 	})
-	_, before := os.Stat(dir)
+	_, dirErr := os.Stat(dir)
 	unlock, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	d.created = before != nil
+	d.created = dirErr != nil
 	if err := d.checkFree(); err != nil {
 		return nil, err
 	}
@@ -142,19 +142,19 @@ func sameRows(files []*audit.File, sources [][]source) (one, other string, found
 // checkFree returns an error if the folder contains an audit or other result files. It
 // ignores files of an earlier attempt at this merge that was killed.
 func (d *folder) checkFree() error {
-	plan, begun, err := readRun(d.planPath())
-	if err == nil && begun && reflect.DeepEqual(plan, d.run) {
+	plan, hasPlan, err := readRun(d.planPath())
+	if err == nil && hasPlan && reflect.DeepEqual(plan, d.run) {
 		return nil
 	}
 	before, exists, readErr := readRun(d.runPath())
 	if err = cmp.Or(err, readErr); err != nil {
 		return fmt.Errorf("%w; write to another folder", err)
 	}
-	_, parts := os.Stat(d.partsDir())
-	_, scored := os.Stat(d.scoresPath())
-	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
+	_, partsErr := os.Stat(d.partsDir())
+	_, scoresErr := os.Stat(d.scoresPath())
+	_, reportErr := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {
-	case parts == nil, exists && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run)):
+	case partsErr == nil, exists && (scoresErr == nil && reportErr == nil || !reflect.DeepEqual(before, d.run)):
 		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
 	case !exists:
 		return d.checkForeignFiles()

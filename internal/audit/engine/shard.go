@@ -68,7 +68,7 @@ func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Ro
 
 // explainUnreadable adds advice to an error about a shard that cannot be read. If the shard
 // is to be left out, bad is true and why is the reason.
-func (e *Engine) explainUnreadable(err error) (bad bool, why error) {
+func (e *Engine) explainUnreadable(err error) (bad bool, reason error) {
 	switch {
 	case err == nil:
 		return false, nil

@@ -52,16 +52,16 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	excluded := map[string]error{}
 	var failed []string // reasons why scoring of shards failed
 	for _, s := range missing {
-		readReason := func(name string) (why string, exists bool) {
+		readReason := func(name string) (reason string, exists bool) {
 			content, readErr := os.ReadFile(filepath.Join(d.partsDir(), name))
 			return string(content), readErr == nil
 		}
-		if why, exists := readReason(FailedName(s)); exists {
-			failed = append(failed, why)
-		} else if why, exists := readReason(emptyName(s)); exists {
-			excluded[audit.Name(s.Path)] = exclusionError{why, inputs.ErrEmpty}
-		} else if why, exists := readReason(brokenName(s)); exists {
-			excluded[audit.Name(s.Path)] = exclusionError{why, nil}
+		if reason, exists := readReason(FailedName(s)); exists {
+			failed = append(failed, reason)
+		} else if reason, exists := readReason(emptyName(s)); exists {
+			excluded[audit.Name(s.Path)] = exclusionError{reason, inputs.ErrEmpty}
+		} else if reason, exists := readReason(brokenName(s)); exists {
+			excluded[audit.Name(s.Path)] = exclusionError{reason, nil}
 		}
 	}
 	if n := len(failed); n > 1 && err == nil {
@@ -110,7 +110,7 @@ func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.N
 // save. The files in have contain rows that were scored before. If a shard cannot be scored
 // or is left out, Score passes the reason with a name to saveReason, and scores the other
 // shards.
-func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, saveReason func(name, why string) error) error {
+func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, saveReason func(name, reason string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
 		name := audit.Name(s.Path)
