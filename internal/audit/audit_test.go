@@ -613,7 +613,7 @@ func TestDamage(t *testing.T) {
 // checksums.
 func TestOpenFileRefuses(t *testing.T) {
 	for _, c := range []struct {
-		why   string
+		want  string
 		forge func(h *header, c *columns)
 	}{
 		{"", func(*header, *columns) {}},
@@ -674,10 +674,10 @@ func TestOpenFileRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, err := OpenFile(path)
-		if err == nil && c.why == "" {
+		if err == nil && c.want == "" {
 			finishAudit(t, []*File{f})
-		} else if !errors.Is(err, ErrNotScores) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: %v", c.why, err)
+		} else if !errors.Is(err, ErrNotScores) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.want, err)
 		}
 	}
 }

@@ -108,11 +108,11 @@ func TestCopies(t *testing.T) {
 	if first := a.Copies.MostCopied[0]; first.Inputs != most {
 		t.Errorf("%+v, want %d inputs", first, most)
 	}
-	for _, of := range a.Copies.MostCopied {
+	for _, copied := range a.Copies.MostCopied {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(k []string) bool {
-			return len(k) == of.Inputs && slices.Equal(k[:min(len(k), MaxCopyKeys)], of.Keys)
+			return len(k) == copied.Inputs && slices.Equal(k[:min(len(k), MaxCopyKeys)], copied.Keys)
 		}) {
-			t.Errorf("%+v", of)
+			t.Errorf("%+v", copied)
 		}
 	}
 	again, _ := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
@@ -121,8 +121,8 @@ func TestCopies(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil || string(one) != string(two) {
 		t.Errorf("other parts, another audit: %v", err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v is left behind, %v", left, err)
+	if leftover, err := os.ReadDir(dir); err != nil || len(leftover) > 0 {
+		t.Errorf("%v is left behind, %v", leftover, err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestSpill(t *testing.T) {
 			}
 		}
 	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
+	if leftover, _ := os.ReadDir(dir); len(leftover) != 1 {
 		t.Fatal("nothing was written")
 	}
 	for bin := range 3 {
@@ -176,8 +176,8 @@ func TestSpill(t *testing.T) {
 		}
 	}
 	s.close()
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("%v is left behind", left)
+	if leftover, _ := os.ReadDir(dir); len(leftover) > 0 {
+		t.Errorf("%v is left behind", leftover)
 	}
 	if err := (&spill{dir: filepath.Join(dir, "none")}).add(0, make([]byte, chunkSize)); err == nil {
 		t.Error("a folder that is not there is no error")

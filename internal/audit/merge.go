@@ -281,12 +281,12 @@ const Scores = "scores.parquet"
 // If look is not nil, it returns pictures or texts of audited rows of a shard, for the
 // report. It may return nil if the shard cannot be read.
 func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
-	whole, err := Join(files)
+	joined, err := Join(files)
 	if err != nil {
 		return nil, err
 	}
 	if look != nil {
-		whole.showWorst(ctx, look)
+		joined.showWorst(ctx, look)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -296,7 +296,7 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 		name  string
 		write func(w io.Writer) error
 	}{
-		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w, dir); return err }},
+		{Scores, func(w io.Writer) (err error) { a, err = joined.WriteScores(ctx, w, dir); return err }},
 		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
 		{"run.json", func(w io.Writer) error { return WriteJSON(w, note) }},
