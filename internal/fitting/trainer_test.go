@@ -27,7 +27,7 @@ func TestTrainersAreChecked(t *testing.T) {
 	notFinite.Layers[0].W.Data[3] = float32(math.Inf(1))
 	mismatched := linear(4, 3)
 	mismatched.Layers = append(mismatched.Layers, linear(1, 2).Layers...)
-	for says, r := range map[string]fixedTrainer{
+	for wantErr, r := range map[string]fixedTrainer{
 		"":                           {linear(4, 2)},
 		"0 networks for 1 models":    {},
 		"maps 3 values to 2":         {linear(3, 2)},
@@ -44,8 +44,8 @@ func TestTrainersAreChecked(t *testing.T) {
 			},
 		}
 		_, err := fitting.Fit(t.Context(), m, ood.Training{Batch: ood.Batch{Features: rows.New(5, 3)}, Trainer: r}, nil)
-		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
-			t.Errorf("error %v, want %q", err, says)
+		if (err == nil) != (wantErr == "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("error %v, want %q", err, wantErr)
 		}
 	}
 }

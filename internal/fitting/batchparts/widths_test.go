@@ -8,8 +8,8 @@ import (
 func TestWidths(t *testing.T) {
 	w := Widths{"features": 3, "layer_0": 5, "layer_1": 1}
 	for _, c := range []struct {
-		want Widths
-		says string
+		want    Widths
+		wantErr string
 	}{
 		{Widths{"features": 3, "logits": 7, "layer_0": 5, "layer_1": 1}, ""},
 		{Widths{"logits": 7}, ""},
@@ -18,11 +18,11 @@ func TestWidths(t *testing.T) {
 		{Widths{"layer_0": 5, "layer_1": 2}, "the rows have 1 columns of layer_1, but others have 2"},
 	} {
 		err := w.Check(c.want, "the rows", "others have")
-		if c.says == "" && err == nil {
+		if c.wantErr == "" && err == nil {
 			continue
 		}
-		if width := (*WidthError)(nil); !errors.As(err, &width) || err.Error() != c.says {
-			t.Errorf("%v against %v: %v, want %q", w, c.want, err, c.says)
+		if width := (*WidthError)(nil); !errors.As(err, &width) || err.Error() != c.wantErr {
+			t.Errorf("%v against %v: %v, want %q", w, c.want, err, c.wantErr)
 		}
 	}
 }

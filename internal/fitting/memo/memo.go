@@ -140,7 +140,7 @@ func Grid(ctx context.Context) []ood.Params {
 func OncePerKey[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, report func(fraction float64)) ([]T, error)) (T, error) {
 	type cacheKey struct {
 		grid *ood.Params
-		of   K
+		key  K
 	}
 	g := ctx.Value(gridKey{}).(grid)
 	own, at := key(g.all[g.at]), 0

@@ -14,7 +14,7 @@ import (
 func TestCached(t *testing.T) {
 	type key struct{}
 	results := 0
-	of := func(ctx context.Context, b ood.Batch) int {
+	cachedLen := func(ctx context.Context, b ood.Batch) int {
 		n, err := Cached(ctx, b, key{}, func() (int, error) { results++; return b.Len(), nil })
 		if err != nil {
 			t.Fatal(err)
@@ -25,18 +25,18 @@ func TestCached(t *testing.T) {
 	part, copied := all.Slice(0, 4), all.Select([]int{0, 1, 2, 3, 4, 5})
 	ctx := Share(t.Context(), all)
 	for range 2 {
-		if of(ctx, all) != 6 || results != 1 {
+		if cachedLen(ctx, all) != 6 || results != 1 {
 			t.Errorf("made %d times for the same rows, want once", results)
 		}
 	}
-	if of(ctx, part) != 4 || of(ctx, copied) != 6 || results != 3 {
+	if cachedLen(ctx, part) != 4 || cachedLen(ctx, copied) != 6 || results != 3 {
 		t.Errorf("made %d times for three batches, want 3", results)
 	}
 	inputs := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 2})}
 	moved := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 3})}
 	ctx = Share(ctx, inputs)
-	of(ctx, inputs)
-	if of(ctx, moved); results != 5 {
+	cachedLen(ctx, inputs)
+	if cachedLen(ctx, moved); results != 5 {
 		t.Errorf("made %d times, want 5: inputs of the same shape are not the same rows", results)
 	}
 }
@@ -49,15 +49,15 @@ func TestWithout(t *testing.T) {
 	whole := ood.Training{Batch: ood.Batch{Features: rows.New(6, 2)}}
 	ctx := Share(t.Context(), whole.Batch)
 	for _, held := range [][]int{{0, 3}, {1, 2}} {
-		apart, part := Without(ctx, whole, held)
-		of, left, parent := Whole(apart, part)
-		if part.Len() != 4 || of == nil || of.Len() != 6 || !slices.Equal(left, held) {
-			t.Fatalf("part of %d rows of %v without %v", part.Len(), of, left)
+		partCtx, part := Without(ctx, whole, held)
+		all, lacking, parent := Whole(partCtx, part)
+		if part.Len() != 4 || all == nil || all.Len() != 6 || !slices.Equal(lacking, held) {
+			t.Fatalf("part of %d rows of %v without %v", part.Len(), all, lacking)
 		}
-		if _, err := Cached(parent, of.Batch, key{}, func() (int, error) { results++; return 0, nil }); err != nil {
+		if _, err := Cached(parent, all.Batch, key{}, func() (int, error) { results++; return 0, nil }); err != nil {
 			t.Fatal(err)
 		}
-		if again, _, _ := Whole(parent, *of); again != nil {
+		if again, _, _ := Whole(parent, *all); again != nil {
 			t.Error("all rows are said to be part of others")
 		}
 	}

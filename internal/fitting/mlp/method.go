@@ -70,10 +70,10 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 		hidden        string
 		batch, epochs int
 	}
-	of := func(v ood.Params) shape {
+	shapeOf := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]Regression, error) {
+	return memo.OncePerKey(ctx, t, shapeOf, func(same []ood.Params, report func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize = widths(first), first.Int("batch")
 		p.Epochs = cmp.Or(first.Int("epochs"), DefaultEpochs(t.Len(), p.BatchSize))
