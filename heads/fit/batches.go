@@ -140,15 +140,15 @@ func newFeeder(p *plan, h hooks) *feeder {
 	f := &feeder{plan: p, hooks: h}
 	bySeed := make(map[uint64][]*source)
 	for _, m := range p.Models {
-		of := bySeed[m.Seed]
-		i := slices.IndexFunc(of, func(s *source) bool { return slices.Equal(s.rows, m.Rows) })
+		candidates := bySeed[m.Seed]
+		i := slices.IndexFunc(candidates, func(s *source) bool { return slices.Equal(s.rows, m.Rows) })
 		if i < 0 {
 			s := newSource(m.Seed, m.Rows, p.n)
-			i, of = len(of), append(of, s)
-			bySeed[m.Seed] = of
+			i, candidates = len(candidates), append(candidates, s)
+			bySeed[m.Seed] = candidates
 			f.unique = append(f.unique, s)
 		}
-		f.sources = append(f.sources, of[i])
+		f.sources = append(f.sources, candidates[i])
 	}
 	return f
 }

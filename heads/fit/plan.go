@@ -149,14 +149,14 @@ func checkLevels(p train.Problem) error {
 func checkModels(p train.Problem) error {
 	for i, m := range p.Models {
 		for _, w := range []struct {
-			of    string
+			name  string
 			value float64
 		}{
 			{"weight decay", m.WeightDecay}, {"the orthonormality penalty", m.Orthonormal},
 			{"the gradient penalty", m.GradientPenalty}, {"diversity", m.Diversity},
 		} {
 			if !(w.value >= 0) || math.IsInf(w.value, 0) {
-				return fmt.Errorf("model %d: the weight of %s must not be negative, but is %v", i, w.of, w.value)
+				return fmt.Errorf("model %d: the weight of %s must not be negative, but is %v", i, w.name, w.value)
 			}
 		}
 		switch {
