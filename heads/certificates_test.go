@@ -302,12 +302,12 @@ func TestCertificatesErrors(t *testing.T) {
 // TestClassCertificatesErrors checks that restored classes must all have the same number of
 // certificates, because a graph stacks them in one tensor.
 func TestClassCertificatesErrors(t *testing.T) {
-	of := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
-	s := &classCertificates{All: *of(1), Own: []int{0, 1}, Classes: []*certificates{of(1), of(2)}}
+	newCertificates := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
+	s := &classCertificates{All: *newCertificates(1), Own: []int{0, 1}, Classes: []*certificates{newCertificates(1), newCertificates(2)}}
 	if err := s.Restored(); err == nil {
 		t.Error("classes with 1 and 2 certificates pass")
 	}
-	s.Classes[1] = of(1)
+	s.Classes[1] = newCertificates(1)
 	if err := s.Restored(); err != nil {
 		t.Error(err)
 	}

@@ -68,11 +68,11 @@ func (s *classCertificates) Restored() error {
 func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	h := t.Features.Cols
 	k := classCertificatesOf(p, h)
-	fit := func(of []int) (*certificates, error) {
+	fit := func(classRows []int) (*certificates, error) {
 		m := &moments.Moments{UnitNorm: p["unit_norm"].(bool)}
 		phi := t.Features
-		if of != nil {
-			phi = rows.Select(phi, of)
+		if classRows != nil {
+			phi = rows.Select(phi, classRows)
 		}
 		if err := checkCertificates(phi.Rows, h, k, false); err != nil {
 			return nil, err
@@ -91,17 +91,17 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 		return nil, err
 	}
 	s := &classCertificates{All: *all, Own: make([]int, t.Logits.Cols)}
-	for y, of := range rowsByClass(t.Batch) {
+	for y, classRows := range rowsByClass(t.Batch) {
 		s.Own[y] = -1
 		// A class with too few rows to determine its certificates uses the certificates of
 		// all rows.
-		if len(of) < max(2, h-k) {
+		if len(classRows) < max(2, h-k) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c, err := fit(of)
+		c, err := fit(classRows)
 		if err != nil {
 			return nil, fmt.Errorf("class %d: %w", y, err)
 		}
@@ -113,27 +113,27 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 
 // rowsByClass returns the indices of the rows of each predicted class.
 func rowsByClass(b ood.Batch) [][]int {
-	of := make([][]int, b.Logits.Cols)
+	classRows := make([][]int, b.Logits.Cols)
 	for i, y := range rows.Argmax(b.Logits) {
-		of[y] = append(of[y], i)
+		classRows[y] = append(classRows[y], i)
 	}
-	return of
+	return classRows
 }
 
 func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	for y, of := range rowsByClass(b) {
-		if len(of) == 0 {
+	for y, classRows := range rowsByClass(b) {
+		if len(classRows) == 0 {
 			continue
 		}
 		c := &s.All
 		if k := s.Own[y]; k >= 0 {
 			c = s.Classes[k]
 		}
-		scores := make([]float64, len(of))
-		if err := c.Score(ctx, scores, ood.Batch{Features: rows.Select(b.Features, of)}); err != nil {
+		scores := make([]float64, len(classRows))
+		if err := c.Score(ctx, scores, ood.Batch{Features: rows.Select(b.Features, classRows)}); err != nil {
 			return err
 		}
-		for i, r := range of {
+		for i, r := range classRows {
 			dst[r] = scores[i]
 		}
 	}
@@ -151,12 +151,12 @@ func (s *classCertificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 			all = append(all, rows.Row(c.C, i)...)
 		}
 	}
-	of := make([]int64, len(s.Own))
+	indices := make([]int64, len(s.Own))
 	for y, k := range s.Own {
-		of[y] = int64(k + 1)
+		indices[y] = int64(k + 1)
 	}
 	x := b.Features
-	own := b.Logits.ArgMax().Lookup(of).Rows(x.Constant(all, len(s.Classes)+1, h, k)) // n×h×k
+	own := b.Logits.ArgMax().Lookup(indices).Rows(x.Constant(all, len(s.Classes)+1, h, k)) // n×h×k
 	f := x.Reshape(0, 1, int64(h)).MatMul(own).Reshape(-1, int64(k))
 	return s.All.scoreGraph(x, f), nil
 }

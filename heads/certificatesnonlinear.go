@@ -67,14 +67,14 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		loss              train.Loss
 	}
 	h := t.Features.Cols
-	of := func(p ood.Params) shape {
+	shapeOf := func(p ood.Params) shape {
 		return shape{cmp.Or(p.Count("k", h), min(h, 32)), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]*nonlinear, error) {
+	return memo.OncePerKey(ctx, t, shapeOf, func(same []ood.Params, report func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}
-		s := of(same[0])
+		s := shapeOf(same[0])
 		all := nonlinear{UnitNorm: s.unit, Loss: s.loss}
 		if err := all.standardise(t.Features); err != nil {
 			return nil, err

@@ -65,7 +65,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		loss             train.Loss
 	}
 	h := t.Features.Cols
-	of := func(p ood.Params) shape {
+	shapeOf := func(p ood.Params) shape {
 		s := shape{certificatesOf(p, h), p.Int("epochs"), p.Int("batch"), p["unit_norm"].(bool), p["centred"].(bool), train.Loss(p["loss"].(string))}
 		switch {
 		case s.loss == "task" && t.Regression:
@@ -75,8 +75,8 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		return s
 	}
-	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, report func(float64)) ([]*certificates, error) {
-		s := of(same[0])
+	return memo.OncePerKey(ctx, t, shapeOf, func(same []ood.Params, report func(float64)) ([]*certificates, error) {
+		s := shapeOf(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err
 		}
