@@ -157,11 +157,11 @@ func (s *adascale) shift(before, after []float32) float64 {
 	h := len(before)
 	scratch := make([]float64, h)
 	largest := func(percent float64, each func(j int) float64) (sum float64) {
-		of := largestOf(before, max(1, int(float64(h)*percent/100)), scratch)
-		if math.IsNaN(of.all) {
-			return of.all
+		top := largestOf(before, max(1, int(float64(h)*percent/100)), scratch)
+		if math.IsNaN(top.all) {
+			return top.all
 		}
-		for j := range of.positions(before) {
+		for j := range top.positions(before) {
 			sum += each(j)
 		}
 		return sum

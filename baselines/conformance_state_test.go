@@ -95,10 +95,10 @@ func (c conformance) damagedState(t *testing.T) {
 		for _, v := range []any{nil, []string{"x"}, math.NaN()} {
 			refused(fmt.Sprintf("parameter %q = %v", name, v), func(s rows.State) { s.Params[name] = v })
 		}
-		if _, of, ok := strings.Cut(name, "width of "); ok {
+		if _, part, ok := strings.Cut(name, "width of "); ok {
 			// Restore must reject huge widths, so that it does not allocate memory for rows
 			// that cannot exist.
-			if _, err := restore(func(s rows.State) { s.Params[name] = float64(math.MaxInt32) }); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
+			if _, err := restore(func(s rows.State) { s.Params[name] = float64(math.MaxInt32) }); err == nil || !strings.Contains(err.Error(), `"width of `+part+`" must be`) {
 				t.Errorf("%s = 2³¹−1: %v", name, err)
 			}
 		}

@@ -521,11 +521,11 @@ func (c conformance) parameters(t *testing.T) {
 			continue
 		}
 		_, err := fitting.With(c.Method, ood.Params{name: math.NaN()})
-		says := strings.ReplaceAll(err.Error(), "a fraction below 1", "a fraction")
-		if strings.Contains(says, "whole number") && !strings.Contains(says, "fraction") {
+		message := strings.ReplaceAll(err.Error(), "a fraction below 1", "a fraction")
+		if strings.Contains(message, "whole number") && !strings.Contains(message, "fraction") {
 			refused(name, defaultValue.(float64)+.5)
 		}
-		for _, b := range bound.FindAllStringSubmatch(says, -1) {
+		for _, b := range bound.FindAllStringSubmatch(message, -1) {
 			v, err := strconv.ParseFloat(b[2], 64)
 			if err != nil {
 				t.Fatal(err)
@@ -661,13 +661,13 @@ func (c conformance) huge(t *testing.T) {
 	}
 	for k, s := range c.scorers {
 		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
-			for name, of := range shapes {
+			for name, value := range shapes {
 				few := c.in.Slice(0, 3)
 				both := batchparts.Map(few, func(m blas32.General) blas32.General {
 					m = strided(m)
 					for i := range m.Rows {
 						for j := range m.Cols {
-							m.Data[i*m.Stride+j] = of(v, i, j)
+							m.Data[i*m.Stride+j] = value(v, i, j)
 						}
 					}
 					return m
@@ -689,17 +689,17 @@ func (c conformance) huge(t *testing.T) {
 // unusual rows are finite: zeros, equal features, the mean, and logits beyond the range of
 // exp.
 func (c conformance) degenerate(t *testing.T) {
-	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
-	odd.Inputs = c.in.Slice(0, 5).Inputs
+	unusual := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
+	unusual.Inputs = c.in.Slice(0, 5).Inputs
 	for j := range toyWidth {
-		odd.Features.Data[toyWidth+j] = 1
+		unusual.Features.Data[toyWidth+j] = 1
 		for i := range c.training.Len() {
-			odd.Features.Data[2*toyWidth+j] += c.training.Features.Data[i*toyWidth+j] / float32(c.training.Len())
+			unusual.Features.Data[2*toyWidth+j] += c.training.Features.Data[i*toyWidth+j] / float32(c.training.Len())
 		}
 	}
-	copy(odd.Logits.Data[3*toyClasses:], []float32{3000, 3000, 3000, 3e4, -3e4, 0})
+	copy(unusual.Logits.Data[3*toyClasses:], []float32{3000, 3000, 3000, 3e4, -3e4, 0})
 	for k, s := range c.scorers {
-		if all := c.predict(t, s, odd); !finite(all) {
+		if all := c.predict(t, s, unusual); !finite(all) {
 			t.Errorf("%v: odd rows have %v", c.configs[k], all)
 		}
 	}

@@ -23,7 +23,7 @@ var distanceMethod = ood.Method{
 }
 
 type distance struct {
-	ranked
+	rankDistances
 	Percentile float64 `state:"percentile,least=0"`
 }
 
@@ -32,7 +32,7 @@ func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &distance{newRanked(x), p.Float("percentile")}
+	s := &distance{newRankDistances(x), p.Float("percentile")}
 	for _, p := range memo.Grid(ctx) {
 		low, high, _ := ranksOf(p.Float("percentile"), t.Len())
 		s.ranks = append(s.ranks, low, high)
@@ -53,7 +53,7 @@ func (s *distance) Restored() error {
 		return fmt.Errorf("parameter %q must be at most 100, not %v", "percentile", s.Percentile)
 	}
 	low, high, _ := ranksOf(s.Percentile, s.Train.Rows)
-	s.ranked = newRanked(neighbours.New(s.Train, false), low, high)
+	s.rankDistances = newRankDistances(neighbours.New(s.Train, false), low, high)
 	return nil
 }
 

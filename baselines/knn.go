@@ -23,8 +23,8 @@ var knnMethod = ood.Method{
 }
 
 type knn struct {
-	ranked     // distances to training rows of unit norm
-	K      int `state:"k,least=1"`
+	rankDistances     // distances to training rows of unit norm
+	K             int `state:"k,least=1"`
 }
 
 func fitKNN(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -33,7 +33,7 @@ func fitKNN(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	k := func(p ood.Params) int { return min(p.Count("k", t.Len()), t.Len()) }
-	s := &knn{newRanked(x), k(p)}
+	s := &knn{newRankDistances(x), k(p)}
 	for _, p := range memo.Grid(ctx) {
 		s.ranks = append(s.ranks, k(p)-1)
 	}
@@ -44,13 +44,13 @@ func (s *knn) Restored() error {
 	if s.K > s.Train.Rows {
 		return fmt.Errorf("k = %d exceeds the %d training rows", s.K, s.Train.Rows)
 	}
-	s.ranked = newRanked(neighbours.New(s.Train, true), s.K-1)
+	s.rankDistances = newRankDistances(neighbours.New(s.Train, true), s.K-1)
 	return nil
 }
 
 func (s *knn) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	of, err := s.distances(ctx, b)
-	copy(dst, of[s.K-1])
+	distances, err := s.distances(ctx, b)
+	copy(dst, distances[s.K-1])
 	return err
 }
 

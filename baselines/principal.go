@@ -39,8 +39,8 @@ type mappedRows struct {
 // fitPrincipal fits principal components to the rows that the function of maps to m
 // dimensions. It keeps as many components as are needed to explain the fraction "variance".
 // The argument key identifies the map in the cache.
-func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := memo.Cached(ctx, t.Batch, key, func() (*mappedRows, error) { return newMappedRows(ctx, t, m, of) })
+func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, mapRows func(blas32.General) blas64.General) (principal, error) {
+	s, err := memo.Cached(ctx, t.Batch, key, func() (*mappedRows, error) { return newMappedRows(ctx, t, m, mapRows) })
 	if err != nil {
 		return principal{}, err
 	}
@@ -52,17 +52,17 @@ func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m 
 	return principal{s.mean, s.Components(m-q, q)}, nil
 }
 
-func newMappedRows(ctx context.Context, t ood.Training, m int, of func(blas32.General) blas64.General) (*mappedRows, error) {
+func newMappedRows(ctx context.Context, t ood.Training, m int, mapRows func(blas32.General) blas64.General) (*mappedRows, error) {
 	n, mean, covariance := float64(t.Len()), make([]float64, m), mat.NewSymDense(m, nil)
 	for first, x := range blocks(ctx, t.Features) {
-		y := of(x)
+		y := mapRows(x)
 		for i := range y.Rows {
 			floats.AddScaled(mean, 1/n, dense.Row(y, i))
 		}
 		t.Progress(.1 * float64(first) / n)
 	}
 	for first, x := range blocks(ctx, t.Features) {
-		blas64.Syrk(blas.Trans, 1/n, subtractMean(of(x), mean), 1, covariance.RawSymmetric())
+		blas64.Syrk(blas.Trans, 1/n, subtractMean(mapRows(x), mean), 1, covariance.RawSymmetric())
 		t.Progress(.1 + .5*float64(first)/n)
 	}
 	if err := ctx.Err(); err != nil {
@@ -89,19 +89,19 @@ func subtractMean(y blas64.General, mean []float64) blas64.General {
 
 // residualNorms writes the reconstruction error of each mapped row: the norm of its part
 // that is orthogonal to the components. It overwrites the rows.
-func (s principal) residualNorms(dst []float64, of blas64.General) {
-	of = subtractMean(of, s.Mean)
-	along := dense.New(of.Rows, s.Components.Cols)
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, of, s.Components, 0, along)
-	blas64.Gemm(blas.NoTrans, blas.Trans, -1, along, s.Components, 1, of)
+func (s principal) residualNorms(dst []float64, mapped blas64.General) {
+	mapped = subtractMean(mapped, s.Mean)
+	along := dense.New(mapped.Rows, s.Components.Cols)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, mapped, s.Components, 0, along)
+	blas64.Gemm(blas.NoTrans, blas.Trans, -1, along, s.Components, 1, mapped)
 	for i := range dst {
-		dst[i] = blas64.Nrm2(dense.Vector(dense.Row(of, i)))
+		dst[i] = blas64.Nrm2(dense.Vector(dense.Row(mapped, i)))
 	}
 }
 
 // residualNormsGraph adds graph nodes that compute residualNorms.
-func (s principal) residualNormsGraph(of graph.Tensor) graph.Tensor {
-	of = of.Sub(s.Mean)
-	components := of.Constant(graph.Compact(s.Components))
-	return of.Sub(of.MatMul(components).MatMulT(components, len(s.Mean)).Double()).Norm()
+func (s principal) residualNormsGraph(mapped graph.Tensor) graph.Tensor {
+	mapped = mapped.Sub(s.Mean)
+	components := mapped.Constant(graph.Compact(s.Components))
+	return mapped.Sub(mapped.MatMul(components).MatMulT(components, len(s.Mean)).Double()).Norm()
 }

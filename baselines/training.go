@@ -61,16 +61,18 @@ func trainingIndex(ctx context.Context, t ood.Training, unit bool) (*neighbours.
 }
 
 // ranked computes the distances from a row to training rows of given ranks.
-type ranked struct {
+type rankDistances struct {
 	Train blas32.General `state:"train[n,features]"`
 	index *neighbours.Index
 	ranks []int // all ranks of a sweep; rank 0 is the nearest row
 }
 
-func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows, x, ranks} }
+func newRankDistances(x *neighbours.Index, ranks ...int) rankDistances {
+	return rankDistances{x.Rows, x, ranks}
+}
 
 // distances returns, for each rank, the distance of each row of b to the training row of
 // this rank.
-func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
+func (s *rankDistances) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
 	return memo.Cached(ctx, b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }
