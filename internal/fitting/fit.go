@@ -50,11 +50,11 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	if t.Trainer != nil {
 		t.Trainer = checkedTrainer{t.Trainer}
 	}
-	// Models that are trained together report progress before their own configuration is
-	// fitted, so progress must not go backwards.
 	if t.Progress == nil {
 		t.Progress = func(float64) {}
 	}
+	// Models that are trained together report progress before their own configuration is
+	// fitted. Rising keeps the progress from going backwards.
 	progress := rows.Progress(t.Progress).Rising()
 	scorers := make([]*Scorer, len(grid))
 	for i, p := range resolved {
