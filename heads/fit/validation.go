@@ -28,7 +28,7 @@ type validation struct {
 	epoch       []int     // epoch of the smallest loss of each model
 }
 
-// evaluator computes the loss of blocks with one number of rows.
+// evaluator computes the loss of blocks that all have the same number of rows.
 type evaluator struct {
 	session *ort.Session
 	batch   *batch
