@@ -44,8 +44,8 @@ var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupled
 // inputs, one detector by the length of rows and one by their direction.
 //
 // Surprises of the earlier layers are squared, because only their large values are
-// informative. They get more weight if the model is not confident on its training rows,
-// because its last layer is then less useful.
+// informative. The earlier layers get more weight if the model is not confident on its
+// training rows, because its last layer is then less useful.
 var fusedLayersMethod = Fused("fused-layers", fisher,
 	Component{Method: certificatesCoupledMethod},
 	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
