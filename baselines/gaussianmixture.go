@@ -24,7 +24,8 @@ var gaussianMixtureMethod = ood.Method{
 		if p["covariance"].(string) == "diag" {
 			return 0
 		}
-		// The fit holds the mixture before and after a step of expectation maximisation.
+		// A fit needs memory for the mixture before and after a step of expectation
+		// maximisation.
 		return (2*min(p.Float("k"), float64(t.Len())) + 4) * squareBytes(t.Features.Cols)
 	},
 	Params: []ood.Param{

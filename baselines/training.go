@@ -60,7 +60,7 @@ func trainingIndex(ctx context.Context, t ood.Training, unit bool) (*neighbours.
 	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(storableFeatures(t), unit), nil })
 }
 
-// ranked computes the distances from a row to training rows of given ranks.
+// rankDistances computes the distances from a row to training rows of given ranks.
 type rankDistances struct {
 	Train blas32.General `state:"train[n,features]"`
 	index *neighbours.Index
