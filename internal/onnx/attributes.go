@@ -10,7 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Attribute returns a node's attribute of that name, or nil.
+// Attribute returns the attribute of a node with the given name, or nil.
 func Attribute(n *pb.NodeProto, name string) *pb.AttributeProto {
 	for _, a := range n.GetAttribute() {
 		if a.GetName() == name {
@@ -20,7 +20,7 @@ func Attribute(n *pb.NodeProto, name string) *pb.AttributeProto {
 	return nil
 }
 
-// AttributeInt returns an integer attribute, or the default otherwise if it is absent.
+// AttributeInt returns an integer attribute of a node, or fallback if it is absent.
 func AttributeInt(n *pb.NodeProto, name string, fallback int64) int64 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetI()
@@ -28,7 +28,7 @@ func AttributeInt(n *pb.NodeProto, name string, fallback int64) int64 {
 	return fallback
 }
 
-// AttributeFloat returns a float attribute, or the default otherwise if it is absent.
+// AttributeFloat returns a float attribute of a node, or fallback if it is absent.
 func AttributeFloat(n *pb.NodeProto, name string, fallback float32) float32 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetF()
@@ -36,12 +36,12 @@ func AttributeFloat(n *pb.NodeProto, name string, fallback float32) float32 {
 	return fallback
 }
 
-// AttributeInts returns a list of integers, or nil if it is absent.
+// AttributeInts returns an attribute that is a list of integers, or nil if it is absent.
 func AttributeInts(n *pb.NodeProto, name string) []int64 {
 	return Attribute(n, name).GetInts()
 }
 
-// AttributeString returns a string attribute, or the default otherwise if it is absent.
+// AttributeString returns a string attribute of a node, or fallback if it is absent.
 func AttributeString(n *pb.NodeProto, name, fallback string) string {
 	if a := Attribute(n, name); a != nil {
 		return string(a.GetS())
@@ -49,9 +49,9 @@ func AttributeString(n *pb.NodeProto, name, fallback string) string {
 	return fallback
 }
 
-// Attr returns an attribute for a node. A value is an int, int64, bool (0 or 1), float32,
-// float64 (stored as float32), string, a slice of int64, float32 or string, a
-// TensorProto_DataType, a tensor or a graph. It panics on other types.
+// Attr returns an attribute for a node. value is an int, int64, bool (stored as 0 or 1),
+// float32, float64 (stored as float32), string, a slice of int64, float32 or string, a
+// TensorProto_DataType, a tensor or a graph. Attr panics for other types.
 func Attr(name string, value any) *pb.AttributeProto {
 	a := &pb.AttributeProto{Name: proto.String(name)}
 	switch v := value.(type) {
@@ -102,8 +102,8 @@ func Attr(name string, value any) *pb.AttributeProto {
 	return a
 }
 
-// Tensor returns an unnamed tensor. Builder.Const lists the types of values. It panics on other
-// types, and if the length of a slice does not match dims.
+// Tensor returns a tensor without a name. Builder.Const lists the types that value may
+// have. Tensor panics for other types, and if the length of a slice does not match dims.
 func Tensor(value any, dims ...int64) *pb.TensorProto {
 	if v, ok := value.(int); ok {
 		value = int64(v)
@@ -141,7 +141,8 @@ func Tensor(value any, dims ...int64) *pb.TensorProto {
 	return &pb.TensorProto{DataType: proto.Int32(int32(t)), Dims: append([]int64(nil), dims...), RawData: raw}
 }
 
-// ValueInfo declares a tensor with its name, type and shape. Builder.Input explains dimensions.
+// ValueInfo returns the declaration of a tensor with its name, type and shape.
+// Builder.Input explains the types of dims.
 func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInfoProto {
 	shape := &pb.TensorShapeProto{}
 	for _, d := range dims {
@@ -163,8 +164,8 @@ func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInf
 	}}}
 }
 
-// Shape returns the declared shape of v, or nil if none is declared. Dimensions that vary or
-// are less than least are −1.
+// Shape returns the declared shape of v, or nil if v declares none. A dimension is −1 if it
+// varies or is smaller than minimum.
 func Shape(v *pb.ValueInfoProto, minimum int64) []int64 {
 	s := v.GetType().GetTensorType().GetShape()
 	if s == nil {

@@ -13,22 +13,23 @@ import (
 
 // Builder builds a new graph node by node, or appends nodes to an existing graph.
 //
-// Tensors are identified by name. Every method that creates a tensor returns its name, which is
-// unique in the graph. It may differ from the requested name, so callers must use the returned
-// one.
+// Tensors are identified by name. Every method that creates a tensor returns a name that is
+// unique in the graph. Callers must use that name, because it differs from the requested
+// one if the requested one is taken.
 //
-// Nodes are appended in the order of the calls, so a graph built from scratch is sorted
-// topologically. Model reports mistakes in names.
+// Nodes are appended in the order of the calls, so a new graph is sorted topologically.
+// Model reports mistakes such as unknown or duplicate names.
 type Builder struct {
 	model         *pb.ModelProto
 	scope         string
 	usedNames     map[string]bool
 	suffixes      map[string]int
 	consts        map[string]string
-	constsAsNodes bool // constants must be Constant nodes
+	constsAsNodes bool // constants are added as Constant nodes, not as initializers
 }
 
-// NewBuilder starts an empty graph that imports a version of the default operator set.
+// NewBuilder returns a builder for an empty graph that uses the given version of the
+// default operator set.
 func NewBuilder(name string, opset int64) *Builder {
 	return Extend(&pb.ModelProto{
 		IrVersion:    proto.Int64(irVersionFor(opset)),
@@ -38,8 +39,8 @@ func NewBuilder(name string, opset int64) *Builder {
 	})
 }
 
-// Extend returns a builder that appends to the graph of m, in place. To keep m unchanged, pass
-// a copy (proto.Clone).
+// Extend returns a builder that appends nodes to the graph of m, in place. To keep m
+// unchanged, pass a copy (proto.Clone).
 func Extend(m *pb.ModelProto) *Builder {
 	if m.Graph == nil {
 		m.Graph = &pb.GraphProto{}
@@ -49,16 +50,16 @@ func Extend(m *pb.ModelProto) *Builder {
 		usedNames: make(map[string]bool),
 		suffixes:  make(map[string]int),
 		consts:    make(map[string]string),
-		// Below IR 4 every initializer is also an input. Constant nodes do not change the
-		// inputs.
+		// Below IR version 4, every initializer is also an input. Constant nodes leave the
+		// model's inputs unchanged.
 		constsAsNodes: m.GetIrVersion() < 4,
 	}
 	b.reserve(m.Graph)
 	return b
 }
 
-// reserve marks the names in a graph and its subgraphs as used, so that new tensors get other
-// names.
+// reserve marks the names in a graph and its subgraphs as used, so that new tensors get
+// other names.
 func (b *Builder) reserve(g *pb.GraphProto) {
 	maps.Copy(b.usedNames, DefinedNames(g))
 	for _, v := range g.Output {
@@ -74,7 +75,8 @@ func (b *Builder) reserve(g *pb.GraphProto) {
 	}
 }
 
-// SetScope sets a prefix for new names (for example "grad/"), and returns the previous one.
+// SetScope sets a prefix for the names of new tensors and nodes, for example "grad/". It
+// returns the previous prefix.
 func (b *Builder) SetScope(scope string) (previous string) {
 	previous, b.scope = b.scope, scope
 	return previous
@@ -86,11 +88,11 @@ func (b *Builder) Opset() int64 { return opset(b.model) }
 // Graph returns the current graph. Callers must not change it.
 func (b *Builder) Graph() *pb.GraphProto { return b.model.Graph }
 
-// Index indexes the current graph.
+// Index returns an index of the current graph.
 func (b *Builder) Index() *Graph { return newGraph(b.model) }
 
-// Import declares an operator set. If the model already imports it, its version does not
-// change.
+// Import declares that the model uses an operator set. If the model already imports its
+// domain, the version does not change.
 func (b *Builder) Import(domain string, version int64) {
 	for _, o := range b.model.OpsetImport {
 		if canonical(o.GetDomain()) == canonical(domain) {
@@ -101,16 +103,16 @@ func (b *Builder) Import(domain string, version int64) {
 		&pb.OperatorSetIdProto{Domain: proto.String(domain), Version: proto.Int64(version)})
 }
 
-// Input declares an input of the graph. A dimension is an int or int64 (−1 is unknown) or a
-// string (a symbolic size). Without dimensions it is a scalar.
+// Input declares an input of the graph and returns its name. A dimension is an int or int64
+// (−1 if unknown) or a string (a symbolic size). Without dimensions, the input is a scalar.
 func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) string {
 	name = b.Fresh(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, t, dims...))
 	return name
 }
 
-// Optional declares an input of the graph with a default value. The caller chooses its name,
-// which is made unique. Const lists the types of values.
+// Optional declares an input of the graph with a default value. It makes the requested name
+// unique and returns it. Const lists the types that value may have.
 func (b *Builder) Optional(name string, value any, dims ...any) string {
 	t := Tensor(value)
 	name = b.Fresh(name)
@@ -120,7 +122,7 @@ func (b *Builder) Optional(name string, value any, dims ...any) string {
 	return name
 }
 
-// Describe sets the documentation of an input or output.
+// Describe sets the documentation of an input or output of the graph.
 func (b *Builder) Describe(name, doc string) {
 	for _, v := range append(b.model.Graph.Input[:len(b.model.Graph.Input):len(b.model.Graph.Input)], b.model.Graph.Output...) {
 		if v.GetName() == name {
@@ -134,13 +136,13 @@ func (b *Builder) Note(key, value string) {
 	b.model.MetadataProps = append(b.model.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(key), Value: proto.String(value)})
 }
 
-// Output declares a tensor as an output of the graph under its own name.
+// Output declares an existing tensor as an output of the graph under its own name.
 func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) {
 	b.model.Graph.Output = append(b.model.Graph.Output, ValueInfo(tensor, t, dims...))
 }
 
-// OutputAs declares an output of the graph that equals tensor, with a name chosen by the
-// caller. The name is made unique and returned.
+// OutputAs declares an output of the graph that is a copy of tensor. It makes the requested
+// name unique and returns it.
 func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims ...any) string {
 	name = b.Fresh(name)
 	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
@@ -151,16 +153,16 @@ func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims 
 // Node describes a node for Builder.Append.
 type Node struct {
 	Op     string
-	Domain string // "" is the default operator set
-	Name   string // "" derives one from Op
+	Domain string // "" means the default operator set
+	Name   string // "" derives a name from Op
 	Inputs []string
-	// Outputs are names from Builder.Fresh, or "" for an output that is left out. Nil means one
+	// Outputs are names from Builder.Fresh, or "" for an unused output. Nil means one
 	// output with a derived name.
 	Outputs []string
 	Attrs   []*pb.AttributeProto
 }
 
-// Append adds a node and returns the names of its outputs.
+// Append appends a node and returns the names of its outputs.
 func (b *Builder) Append(n Node) []string {
 	hint := n.Name
 	if hint == "" {
@@ -184,13 +186,14 @@ func (b *Builder) Append(n Node) []string {
 	return outputs
 }
 
-// Node appends a node of the default operator set with one output and returns the output's
-// name.
+// Node appends a node of the default operator set that has one output. It returns the name
+// of the output.
 func (b *Builder) Node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	return b.Append(Node{Op: op, Inputs: inputs, Attrs: attrs})[0]
 }
 
-// NodeN does what Node does, for operators with n outputs.
+// NodeN appends a node of the default operator set that has n outputs. It returns their
+// names.
 func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
 	outputs := make([]string, n)
 	for i := range outputs {
@@ -199,9 +202,9 @@ func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.Attribut
 	return b.Append(Node{Op: op, Inputs: inputs, Outputs: outputs, Attrs: attrs})
 }
 
-// Const adds a constant and returns its name. The same value has the same name when it is added
-// again. A value is a float32, float64, int64, int32 or bool, or a slice of one of them
-// (row-major; 1-D without dimensions).
+// Const adds a constant and returns its name. Equal constants share one name. value is a
+// float32, float64, int64, int32 or bool, or a slice of one of them, in row-major order. A
+// slice without dims is a vector.
 func (b *Builder) Const(value any, dims ...int64) string {
 	t := Tensor(value, dims...)
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
@@ -216,8 +219,8 @@ func (b *Builder) Const(value any, dims ...int64) string {
 	return name
 }
 
-// Initializer adds a constant with a name chosen by the caller. The name is made unique and
-// returned. Const lists the types of values.
+// Initializer adds a constant. It makes the requested name unique and returns it. Const
+// lists the types that value may have.
 func (b *Builder) Initializer(name string, value any, dims ...int64) string {
 	return b.addConst(name, Tensor(value, dims...))
 }
@@ -232,7 +235,8 @@ func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
 	return b.Append(Node{Op: "Constant", Outputs: []string{name}, Attrs: []*pb.AttributeProto{Attr("value", t)}})[0]
 }
 
-// constHint derives names of small scalars from their values.
+// constHint returns a name for a constant: the value of a scalar, for example "const_2", or
+// "const".
 func constHint(value any) string {
 	switch v := value.(type) {
 	case float32, float64, int64, int32, int, bool:
@@ -253,8 +257,8 @@ func (b *Builder) Fresh(hint string) string {
 	return name
 }
 
-// Rename changes the name of an output of the last node. The new name is made unique and
-// returned.
+// Rename changes the name of the output of the last node. It makes the new name unique and
+// returns it.
 func (b *Builder) Rename(tensor, name string) string {
 	node := b.model.Graph.Node[len(b.model.Graph.Node)-1]
 	if len(node.Output) != 1 || node.Output[0] != tensor {
@@ -265,8 +269,8 @@ func (b *Builder) Rename(tensor, name string) string {
 }
 
 // Model returns the model. It first checks that every node reads only tensors from earlier
-// nodes, that every name is unique, that every output exists, and that every domain is
-// imported.
+// nodes, that every name is unique, that every output exists, and that the model imports
+// every domain.
 func (b *Builder) Model() (*pb.ModelProto, error) {
 	if err := checkGraph(b.model); err != nil {
 		return nil, err
@@ -274,11 +278,11 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 	return b.model, nil
 }
 
-// irVersionFor returns the IR version that was released with an operator set, but at least 4. From
-// version 4 on, initializers are not inputs.
+// irVersionFor returns the IR version that was released with an operator set, but at least
+// 4. Below version 4, every initializer would have to be an input.
 func irVersionFor(opset int64) int64 {
 	ir := int64(4)
-	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // last operator set of each IR version from 4 on
+	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // the last operator set of each IR version, from version 4 on
 		if opset > last {
 			ir++
 		}
@@ -286,6 +290,7 @@ func irVersionFor(opset int64) int64 {
 	return ir
 }
 
+// checkGraph returns an error for the first mistake that Model checks for.
 func checkGraph(m *pb.ModelProto) error {
 	domains := make(map[string]bool)
 	for _, o := range m.OpsetImport {
@@ -307,7 +312,7 @@ func checkGraph(m *pb.ModelProto) error {
 	}
 	for _, v := range g.Input {
 		if producedBy[v.GetName()] == "an initializer" {
-			continue // the default value of an input
+			continue // an input whose default value is the initializer
 		}
 		if err := claim(v.GetName(), "an input"); err != nil {
 			return err

@@ -20,16 +20,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ErrExternalData is wrapped by errors in a model's external data.
+// ErrExternalData is wrapped by errors about a model's external data.
 var ErrExternalData = errors.New("external data")
 
+// external is the location of a tensor's data in a file outside the model.
 type external struct {
 	location       string
-	offset, length int64 // −1 means to the end of the tensor
+	offset, length int64 // a length of −1 means that the model does not state it
 }
 
-// parseExternal reads the location of a tensor's external data. It returns an error for locations
-// outside the model's folder.
+// parseExternal reads the location of a tensor's external data. It returns an error if the
+// location is outside the model's folder.
 func parseExternal(t *pb.TensorProto) (external, error) {
 	e := external{length: -1}
 	for _, kv := range t.GetExternalData() {
@@ -55,7 +56,8 @@ func parseExternal(t *pb.TensorProto) (external, error) {
 	return e, nil
 }
 
-// checkSize returns an error if a file with have bytes does not contain the need bytes of a tensor.
+// checkSize returns an error if a file of have bytes is too short for the need bytes of
+// tensor t.
 func (e external) checkSize(t *pb.TensorProto, have, need int64) error {
 	if e.offset > have || need > have-e.offset {
 		return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, e.location, t.GetName(), need, e.offset, have)
@@ -63,8 +65,8 @@ func (e external) checkSize(t *pb.TensorProto, have, need int64) error {
 	return nil
 }
 
-// openExternal opens a file of external data and returns its size in bytes. Like ONNX Runtime,
-// it follows only links within the model's folder.
+// openExternal opens a file of external data and returns its size in bytes. Like ONNX
+// Runtime, it follows a link only if the target is in the model's folder.
 func openExternal(dir, location string) (*os.File, int64, error) {
 	path := filepath.Join(dir, filepath.FromSlash(location))
 	f, err := openInside(dir, path)
@@ -84,6 +86,7 @@ func openExternal(dir, location string) (*os.File, int64, error) {
 
 var errLinkOutside = errors.New("it is a link out of the model's folder; put the file itself there")
 
+// openInside opens the file path if it is in the folder dir after links are resolved.
 func openInside(dir, path string) (*os.File, error) {
 	base, err := resolvePath(dir)
 	if err != nil {
@@ -105,7 +108,7 @@ func openInside(dir, path string) (*os.File, error) {
 	return regularfile.OpenIn(root, name)
 }
 
-// resolvePath returns the absolute path of a file with all links resolved.
+// resolvePath returns the absolute path of a file after all links are resolved.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -114,6 +117,7 @@ func resolvePath(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
+// readError explains an error of opening or reading the external data of t.
 func readError(t *pb.TensorProto, err error) error {
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w of tensor %q is missing: no file %s; put it beside the model", ErrExternalData, t.GetName(), pathErr.Path)
@@ -121,6 +125,7 @@ func readError(t *pb.TensorProto, err error) error {
 	return fmt.Errorf("%w of tensor %q cannot be read: %w", ErrExternalData, t.GetName(), err)
 }
 
+// readExternal reads the external data of t: n elements of size bytes each.
 func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) {
 	e, err := parseExternal(t)
 	if err != nil {
@@ -144,9 +149,9 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 	return b, nil
 }
 
-// External returns the files with the model's external data, including that of subgraphs. Paths
-// are relative to the model's folder, sorted and unique. A location outside the folder is an
-// error.
+// External returns the files that contain the model's external data, including the data of
+// subgraphs. Paths are relative to the model's folder, sorted and unique. If a location is
+// outside the folder, External returns an error.
 func (g *Graph) External() ([]string, error) {
 	seen := make(map[string]bool)
 	for _, t := range externalTensors(g.Model) {
@@ -159,8 +164,8 @@ func (g *Graph) External() ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// CheckExternal returns an error for the first file of a model's external data that is missing
-// or too short.
+// CheckExternal returns an error for the first tensor whose file of external data is
+// missing or too short.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
 	for _, t := range externalTensors(m) {
@@ -192,8 +197,8 @@ func CheckExternal(m *pb.ModelProto, dir string) error {
 	return nil
 }
 
-// externalTensors lists the tensors of a model with external data, including those in subgraphs and
-// functions.
+// externalTensors returns the tensors of a model that have external data, including those
+// in subgraphs and functions.
 func externalTensors(m *pb.ModelProto) []*pb.TensorProto {
 	var list []*pb.TensorProto
 	add := func(tensors ...*pb.TensorProto) {
@@ -238,10 +243,11 @@ func externalTensors(m *pb.ModelProto) []*pb.TensorProto {
 	return list
 }
 
-// SHA256 returns the hexadecimal digest of a model file. If the model has external data, the
-// digest covers the file's bytes and then, for each external file in the order of External: its
-// name, a zero byte, its length as 8 little-endian bytes, and its bytes. Files are streamed and
-// not held in memory.
+// SHA256 returns the hexadecimal digest of a model file. If the model has external data,
+// the digest covers the bytes of the model file followed by each external file, in the
+// order of External. An external file contributes its name, a zero byte, its length as 8
+// little-endian bytes, and its bytes. Files are streamed, because they may be larger than
+// memory.
 func SHA256(ctx context.Context, path string, external []string) (string, error) {
 	h := sha256.New()
 	f, err := regularfile.Open(path)
@@ -265,11 +271,12 @@ func SHA256(ctx context.Context, path string, external []string) (string, error)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// hashFile writes the content of a file to a hash and closes the file.
+// hashFile adds the content of a file to a hash and closes the file.
 func hashFile(ctx context.Context, w io.Writer, f *os.File) error {
 	defer f.Close()
 	for {
-		// External files may be large, so check for cancellation.
+		// External files may take minutes to hash, so check for cancellation after each
+		// chunk.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

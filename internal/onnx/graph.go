@@ -1,7 +1,7 @@
 // Package onnx reads ONNX models, indexes them, and builds new ones.
 //
-// A model is kept as its protobuf message. Parts that this package does not know (newer IR
-// versions, newer operator sets, unknown fields) are therefore preserved.
+// A model is kept as its protobuf message. This preserves parts that this package does not
+// know, such as newer IR versions, newer operator sets and unknown fields.
 package onnx
 
 import (
@@ -10,8 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Graph is an index of a model's main graph: which node produces a tensor, which nodes read it,
-// and which tensors are constant. It is safe for concurrent use if no goroutine changes Model.
+// Graph is an index of a model's main graph. It finds the node that produces a tensor, the
+// nodes that read it, and the values of constants. It is safe for concurrent use if no
+// goroutine changes Model.
 type Graph struct {
 	Model *pb.ModelProto
 
@@ -23,6 +24,7 @@ type Graph struct {
 	types     map[string]*pb.ValueInfoProto
 }
 
+// newGraph indexes the main graph of m.
 func newGraph(m *pb.ModelProto) *Graph {
 	body := m.GetGraph()
 	g := &Graph{
@@ -67,8 +69,9 @@ func newGraph(m *pb.ModelProto) *Graph {
 	return g
 }
 
-// followIdentities marks the outputs of Identity nodes as constants if their inputs are. It
-// visits every node once, because a chain of them may be as long as the graph.
+// followIdentities marks the outputs of Identity nodes as constants if their inputs are
+// constants. It visits every node only once, because a chain of Identity nodes may be as
+// long as the graph.
 func (g *Graph) followIdentities() {
 	visited := make(map[*pb.NodeProto]bool)
 	for _, n := range g.Model.GetGraph().GetNode() {
@@ -88,15 +91,17 @@ func (g *Graph) followIdentities() {
 	}
 }
 
-// Producer returns the node that produces a tensor, or nil for inputs, initializers and unknown
-// names.
+// Producer returns the node that produces a tensor. It returns nil for inputs, initializers
+// and unknown names.
 func (g *Graph) Producer(tensor string) *pb.NodeProto { return g.producer[tensor] }
 
-// Consumers returns the nodes that read a tensor, each once, in the graph's order. If a
-// subgraph (the body of an If, Loop or Scan) reads the tensor, its node counts as a reader.
+// Consumers returns the nodes that read a tensor, in the graph's order and without
+// duplicates. If the subgraph of an If, Loop or Scan reads the tensor, that If, Loop or
+// Scan is a consumer.
 func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[tensor] }
 
-// Opset returns the version of the default operator set, or 0 if the model does not import it.
+// Opset returns the version of the default operator set, or 0 if the model does not import
+// it.
 func (g *Graph) Opset() int64 { return opset(g.Model) }
 
 func opset(m *pb.ModelProto) int64 {
@@ -111,7 +116,8 @@ func opset(m *pb.ModelProto) int64 {
 // IsDefault reports whether a domain is the default operator set.
 func IsDefault(domain string) bool { return canonical(domain) == "" }
 
-// canonical returns a domain, with "" for either name of the default domain.
+// canonical returns the name of an operator-set domain. The default domain has two names,
+// and canonical returns "" for both.
 func canonical(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -120,14 +126,15 @@ func canonical(domain string) string {
 }
 
 // Const returns the value of a constant tensor: an initializer or the output of a Constant
-// node, also behind Identity nodes. Initializers that are also inputs (always so below IR
-// version 4) count as constants.
+// node, possibly through Identity nodes. Initializers that are also inputs count as
+// constants. Below IR version 4, all initializers are inputs.
 func (g *Graph) Const(tensor string) (*pb.TensorProto, bool) {
 	t, ok := g.consts[tensor]
 	return t, ok
 }
 
-// Inputs returns the required inputs of the graph. Inputs with an initializer are optional.
+// Inputs returns the required inputs of the graph. It leaves out inputs with an
+// initializer, because they are optional.
 func (g *Graph) Inputs() []*pb.ValueInfoProto {
 	var in []*pb.ValueInfoProto
 	for _, v := range g.Model.GetGraph().GetInput() {
@@ -138,14 +145,14 @@ func (g *Graph) Inputs() []*pb.ValueInfoProto {
 	return in
 }
 
-// Outputs returns the graph's outputs.
+// Outputs returns the outputs of the graph.
 func (g *Graph) Outputs() []*pb.ValueInfoProto { return g.Model.GetGraph().GetOutput() }
 
-// Type returns the model's declaration of a tensor, or nil.
+// Type returns the declaration of a tensor in the model, or nil.
 func (g *Graph) Type(tensor string) *pb.ValueInfoProto { return g.types[tensor] }
 
-// NodeName returns a node's name. Unnamed nodes are named by operator and index, for example
-// Gemm_12.
+// NodeName returns a node's name. For an unnamed node it returns the operator and the
+// node's index, for example Gemm_12.
 func (g *Graph) NodeName(n *pb.NodeProto) string {
 	if name := n.GetName(); name != "" {
 		return name
@@ -153,8 +160,8 @@ func (g *Graph) NodeName(n *pb.NodeProto) string {
 	return fmt.Sprintf("%s_%d", n.GetOpType(), g.position[n])
 }
 
-// Reads returns the names that a node reads: its inputs, and the outer tensors that its
-// subgraphs use.
+// Reads returns the names of the tensors that a node reads: its inputs, and tensors of the
+// outer graph that its subgraphs use.
 func Reads(n *pb.NodeProto) []string {
 	in := n.GetInput()
 	for _, a := range n.GetAttribute() {
@@ -165,6 +172,7 @@ func Reads(n *pb.NodeProto) []string {
 	return in
 }
 
+// subgraphs returns the graphs that an attribute contains.
 func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 	if a.GetG() == nil {
 		return a.GetGraphs()
@@ -172,8 +180,8 @@ func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 	return append([]*pb.GraphProto{a.GetG()}, a.GetGraphs()...)
 }
 
-// DefinedNames returns the names that a graph defines: its inputs, its constants and the
-// outputs of its nodes.
+// DefinedNames returns the names of the tensors that a graph defines: its inputs, its
+// constants and the outputs of its nodes.
 func DefinedNames(g *pb.GraphProto) map[string]bool {
 	names := make(map[string]bool)
 	for _, v := range g.GetInput() {
@@ -193,7 +201,7 @@ func DefinedNames(g *pb.GraphProto) map[string]bool {
 	return names
 }
 
-// captures returns the names that a subgraph reads from the outer graph.
+// captures returns the names of the outer graph's tensors that a subgraph reads.
 func captures(body *pb.GraphProto) []string {
 	local := DefinedNames(body)
 	var outer []string
@@ -212,7 +220,7 @@ func captures(body *pb.GraphProto) []string {
 	return outer
 }
 
-// constantNode returns the value of a Constant node, or nil.
+// constantNode returns the value of a Constant node, or nil for other nodes.
 func constantNode(n *pb.NodeProto) *pb.TensorProto {
 	if n.GetOpType() != "Constant" || len(n.GetOutput()) != 1 {
 		return nil

@@ -11,17 +11,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ErrNotONNX is wrapped by errors of Load and Parse for bytes that are not a complete ONNX
+// ErrNotONNX is wrapped by errors of Load and Parse if the bytes are not a complete ONNX
 // model.
 var ErrNotONNX = errors.New("not an ONNX model")
 
-// maxProto is the size limit of protobuf messages: 2 GiB.
+// maxProto is the largest size of a protobuf message: 2 GiB.
 const maxProto = 1<<31 - 1
 
-// maxDepth is the largest nesting depth of messages. ONNX Runtime rejects deeper ones.
+// maxDepth is the deepest nesting of messages that ONNX Runtime accepts.
 const maxDepth = 100
 
-// Load reads and indexes a model file. It does not read external data; see CheckExternal.
+// Load reads and indexes a model file. It does not read external data. To check that data,
+// call CheckExternal.
 func Load(path string) (*Graph, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -47,8 +48,8 @@ func Load(path string) (*Graph, error) {
 	return g, nil
 }
 
-// Parse indexes a serialized ModelProto. Its errors wrap ErrNotONNX and complete a sentence
-// that begins with the file's name.
+// Parse indexes a serialized ModelProto. Its errors wrap ErrNotONNX. Their texts continue a
+// sentence that begins with the file's name and "is".
 func Parse(b []byte) (*Graph, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotONNX)
@@ -63,8 +64,8 @@ func Parse(b []byte) (*Graph, error) {
 	return Index(m)
 }
 
-// Index indexes a model in memory. The graph refers to m without a copy, so a change of m needs
-// a new index.
+// Index indexes a model in memory. The graph refers to m without a copy. After a change to
+// m, call Index again.
 func Index(m *pb.ModelProto) (*Graph, error) {
 	switch {
 	case m.GetIrVersion() <= 0 && len(m.GetOpsetImport()) == 0:

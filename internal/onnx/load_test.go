@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// smallModel is a serialised model: y = relu(x·w + 1).
+// smallModel returns a serialized model that computes y = relu(x·w + 1).
 func smallModel(t testing.TB) []byte {
 	t.Helper()
 	b := NewBuilder("small", 13)
@@ -33,7 +33,7 @@ func smallModel(t testing.TB) []byte {
 	return data
 }
 
-// nestedModel is a serialised model with nested branches.
+// nestedModel returns a serialized model with the given number of nested If branches.
 func nestedModel(t testing.TB, levels int) []byte {
 	t.Helper()
 	body := &pb.GraphProto{Node: []*pb.NodeProto{newNode("Neg", []string{"x"}, []string{"y"})}}
@@ -100,7 +100,8 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-// TestUnknownSurvives checks that fields of a newer format are written back unchanged.
+// TestUnknownSurvives checks that Parse keeps unknown fields and newer versions, so that a
+// model can be written again without loss.
 func TestUnknownSurvives(t *testing.T) {
 	b := smallModel(t)
 	b = protowire.AppendTag(b, 1999, protowire.BytesType)

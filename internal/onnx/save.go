@@ -15,19 +15,22 @@ import (
 )
 
 const (
-	// maxInline is the size limit of a model in a single file. The limit of protobuf is 2 GiB.
+	// maxInline is the largest size of a model that Save writes to a single file.
+	// protobuf's own limit is 2 GiB.
 	maxInline = 1 << 30
-	// minSeparate is the minimum size of tensors that a larger model stores in a separate file.
+	// minSeparate is the smallest size in bytes of a tensor that moves to the data file if
+	// the model is too large for one file.
 	minSeparate = 1 << 10
-	// DataSuffix is the suffix of the name of that file.
+	// DataSuffix is appended to the model's file name to name the data file.
 	DataSuffix = ".data"
-	// dataAlignment is the alignment of tensors in that file, as ONNX recommends.
+	// dataAlignment is the alignment in bytes of tensors in the data file. ONNX recommends
+	// 4096.
 	dataAlignment = 4096
 )
 
-// Save writes a model to path atomically, and changes m. The external data of m is in dir. If
-// the model is too large for one file, its weights are written to path.data, and data is that
-// path.
+// Save writes a model to path atomically, and changes m. dir is the folder of the external
+// data of m. If the model is too large for one file, Save writes the weights to
+// path+DataSuffix and returns that path as data.
 func Save(ctx context.Context, m *pb.ModelProto, dir, path string) (data string, err error) {
 	return save(ctx, m, dir, path, maxInline)
 }
@@ -75,8 +78,8 @@ func save(ctx context.Context, m *pb.ModelProto, dir, path string, limit int64) 
 	return data, err
 }
 
-// writeDataFile writes large tensors to a separate file and updates their locations in the model. done
-// renames the file to its final name.
+// writeDataFile writes large tensors to a data file and their new locations to the model.
+// The file has a temporary name until the caller calls commit.
 func writeDataFile(ctx context.Context, m *pb.ModelProto, dir, path string) (commit func() error, err error) {
 	f, err := atomicfile.Create(ctx, path)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestSave writes a model with its weights inline, in a separate file, and inline again.
+// TestSave checks that weights survive three saves: inside the model file, in a data file,
+// and inside the model file again.
 func TestSave(t *testing.T) {
 	want := make([]float32, 3000)
 	for i := range want {

@@ -9,15 +9,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Float32s returns the elements of a numeric tensor, row-major, with its shape (empty for a
-// scalar). Doubles and integers are rounded to float32. External data is read from files in
-// dir.
+// Float32s returns the elements of a numeric tensor in row-major order, and its shape. The
+// shape of a scalar is empty. Doubles and integers are rounded to float32. dir is the
+// folder of the tensor's external data, if it has any.
 func Float32s(t *pb.TensorProto, dir string) ([]float32, []int64, error) {
 	return decode[float32](t, dir)
 }
 
-// Int64s returns the elements of an integer or bool tensor, row-major, with
-// its shape. Unsigned 64-bit values wrap.
+// Int64s returns the elements of an integer or bool tensor in row-major order, and its
+// shape. Unsigned 64-bit values above 2⁶³ − 1 wrap to negative numbers.
 func Int64s(t *pb.TensorProto, dir string) ([]int64, []int64, error) {
 	if IsFloat(pb.TensorProto_DataType(t.GetDataType())) {
 		return nil, nil, fmt.Errorf("tensor %q holds %s, not integers", t.GetName(), DTypeName(t.GetDataType()))
@@ -25,7 +25,7 @@ func Int64s(t *pb.TensorProto, dir string) ([]int64, []int64, error) {
 	return decode[int64](t, dir)
 }
 
-// Elements returns the number of elements of a tensor, computed from its shape.
+// Elements returns the number of elements that a tensor's shape implies.
 func Elements(t *pb.TensorProto) (int64, error) {
 	n := int64(1)
 	for _, d := range t.GetDims() {
@@ -37,8 +37,9 @@ func Elements(t *pb.TensorProto) (int64, error) {
 	return n, nil
 }
 
-// elementTypes lists the element types that can be decoded, with NumPy's names and the size of
-// an element in raw data.
+// elementTypes lists the supported element types. For each it holds NumPy's name, the size
+// in bytes of an element in raw data (0 if it cannot be decoded), and whether it is
+// floating-point.
 var elementTypes = map[pb.TensorProto_DataType]struct {
 	name  string
 	bytes int64
@@ -56,7 +57,8 @@ var elementTypes = map[pb.TensorProto_DataType]struct {
 // IsFloat reports whether an element type is a floating-point type.
 func IsFloat(t pb.TensorProto_DataType) bool { return elementTypes[t].float }
 
-// DTypeName returns NumPy's name of an element type.
+// DTypeName returns NumPy's name of an element type, or ONNX's name if NumPy has no such
+// type.
 func DTypeName(dataType int32) string {
 	if e, ok := elementTypes[pb.TensorProto_DataType(dataType)]; ok {
 		return e.name
@@ -67,8 +69,8 @@ func DTypeName(dataType int32) string {
 	return fmt.Sprintf("type %d", dataType)
 }
 
-// maxTensorBytes limits the bytes read for a tensor, because a sparse external file may have any
-// length.
+// maxTensorBytes is the largest number of bytes that are read for a tensor. Without a
+// limit, a sparse external file of any length could exhaust the memory.
 const maxTensorBytes = 4 << 30
 
 type number interface {
@@ -96,7 +98,8 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	if raw != nil && int64(len(raw)) != n*size {
 		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d bytes where %s needs %d a value", t.GetName(), t.GetDims(), len(raw), DTypeName(t.GetDataType()), size)
 	}
-	// Types with less than 32 bits, including 16-bit floats, are stored as bits in int32_data.
+	// Types with less than 32 bits, including 16-bit floats, are stored as bits in
+	// int32_data.
 	var out []T
 	switch pb.TensorProto_DataType(t.GetDataType()) {
 	case pb.TensorProto_FLOAT:
@@ -132,8 +135,8 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 
 func convertNumber[T, S number](v S) T { return T(v) }
 
-// decodeElements decodes n numbers of type S from raw data, little-endian, or converts a typed field
-// if there is no raw data.
+// decodeElements decodes n numbers of type S from little-endian raw data. If there is no
+// raw data, it converts the numbers of the typed field.
 func decodeElements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T) []T {
 	if raw == nil {
 		out := make([]T, len(typed))
@@ -144,7 +147,7 @@ func decodeElements[S, V, T number](n int64, raw []byte, typed []V, convert func
 	}
 	in := make([]S, n)
 	if _, err := binary.Decode(raw, binary.LittleEndian, in); err != nil {
-		panic(err) // the length was checked above
+		panic(err) // cannot happen: the caller checked the length of raw
 	}
 	if decoded, ok := any(in).([]T); ok {
 		return decoded

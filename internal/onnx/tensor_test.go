@@ -139,7 +139,8 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// TestHugeExternalData checks an external file that is as long as declared, but sparse.
+// TestHugeExternalData checks that a tensor above maxTensorBytes is an error. Its external
+// file is sparse, so that it takes no disk space.
 func TestHugeExternalData(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.bin")

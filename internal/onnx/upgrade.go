@@ -7,13 +7,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TargetOpset is the operator set that Upgrade converts to. It has all operators that gradients need,
-// and every provider has kernels for it.
+// TargetOpset is the version of the default operator set that Upgrade converts to. It has
+// all operators that gradients need, and every provider of ONNX Runtime supports it.
 const TargetOpset = 17
 
-// Upgrade converts a model of an older operator set to TargetOpset and indexes it. Its tensors keep
-// their values. It changes the model that g indexes. The external data of the model is in dir.
-// Newer models are returned unchanged.
+// Upgrade converts a model of an older operator set to TargetOpset, in place, and indexes
+// it. Tensors keep their values. dir is the folder of the model's external data. Models of
+// TargetOpset or newer are returned unchanged.
 func Upgrade(g *Graph, dir string) (*Graph, error) {
 	m := g.Model
 	if g.Opset() >= TargetOpset {
@@ -28,15 +28,16 @@ func Upgrade(g *Graph, dir string) (*Graph, error) {
 	return newGraph(m), nil
 }
 
-// upgrader converts nodes to operator set TargetOpset.
+// upgrader converts the nodes of a model to operator set TargetOpset.
 type upgrader struct {
 	g         *Graph
 	dir       string
-	fromOpset int64           // the original operator set
-	nodes     []*pb.NodeProto // nodes of the current graph
-	added     int             // number of tensors added
+	fromOpset int64           // version of the default operator set before the upgrade
+	nodes     []*pb.NodeProto // converted nodes of the current graph
+	added     int             // number of tensors added so far
 }
 
+// graph converts the nodes of a graph and of its subgraphs.
 func (r *upgrader) graph(body *pb.GraphProto) error {
 	outer := r.nodes
 	r.nodes = nil
@@ -59,7 +60,7 @@ func (r *upgrader) graph(body *pb.GraphProto) error {
 	return nil
 }
 
-// node appends a node and returns its output.
+// node appends a node and returns the name of its output.
 func (r *upgrader) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	r.added++
 	out := fmt.Sprintf("attach/raised/%d", r.added)
@@ -71,7 +72,7 @@ func (r *upgrader) constant(value any, dims ...int64) string {
 	return r.node("Constant", nil, Attr("value", Tensor(value, dims...)))
 }
 
-// upgrade converts a node. It may append other nodes before it.
+// upgrade converts a node. It may first append helper nodes that the converted node reads.
 func (r *upgrader) upgrade(n *pb.NodeProto) error {
 	in, op := n.GetInput(), n.GetOpType()
 	refusal := func(why string) error {
@@ -94,11 +95,12 @@ func (r *upgrader) upgrade(n *pb.NodeProto) error {
 		return refusal("has statistics for each element, as in old operator sets")
 	case op == "BatchNormalization" && r.fromOpset < 14:
 		removeAttribute(n, "spatial")
-		n.Output = n.Output[:1] // the other outputs are for training only
+		n.Output = n.Output[:1] // the other outputs are only for training
 	case op == "RoiAlign" && r.fromOpset < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
 		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
 	case r.fromOpset < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
-		// The old operator normalised over all axes from axis on.
+		// Before operator set 13, the operator normalised over all axes from axis on
+		// together.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
 		n.OpType, n.Attribute = new("Reshape"), nil
 		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}
@@ -108,14 +110,14 @@ func (r *upgrader) upgrade(n *pb.NodeProto) error {
 	return nil
 }
 
-// becameInputs lists attributes that are inputs in TargetOpset, by operator. The first becomes the
-// second input.
+// becameInputs lists, by operator, the attributes that are inputs in TargetOpset. The first
+// attribute becomes input 1, the next input 2.
 var becameInputs = map[string][]string{
 	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Reshape": {"shape"},
 	"Slice": {"starts", "ends", "axes"}, "Split": {"split"}, "Squeeze": {"axes"}, "TopK": {"k"}, "Unsqueeze": {"axes"},
 }
 
-// attributesToInputs converts attributes to inputs.
+// attributesToInputs replaces the attributes in becameInputs by inputs.
 func (r *upgrader) attributesToInputs(n *pb.NodeProto) {
 	for i, name := range becameInputs[n.GetOpType()] {
 		a := Attribute(n, name)
@@ -141,13 +143,14 @@ func (r *upgrader) attributesToInputs(n *pb.NodeProto) {
 	}
 }
 
+// removeAttribute removes the attribute with the given name from a node.
 func removeAttribute(n *pb.NodeProto, attribute string) {
 	n.Attribute = slices.DeleteFunc(n.GetAttribute(), func(a *pb.AttributeProto) bool { return a.GetName() == attribute })
 }
 
-// resize converts an Upsample or an old Resize. Old nearest-neighbour
-// interpolation rounded up along axes that shrink and down along others. resize returns false
-// for the former, which newer operators do not support.
+// resize converts an Upsample or an old Resize. In nearest mode, old operator sets rounded
+// up along axes that shrink, and down along other axes. Newer ones cannot round up like
+// that, so resize returns false if a scale is below 1.
 func (r *upgrader) resize(n *pb.NodeProto) bool {
 	var scales []float32
 	switch a := Attribute(n, "scales"); {
@@ -155,7 +158,7 @@ func (r *upgrader) resize(n *pb.NodeProto) bool {
 		scales = a.GetFloats()
 		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
 	case len(n.GetInput()) < 2:
-		return true // ONNX Runtime reports the error when it runs the node
+		return true // the node is invalid, and ONNX Runtime will report that
 	default:
 		if t, ok := r.g.Const(n.GetInput()[1]); ok {
 			scales, _, _ = Float32s(t, r.dir) // scales that cannot be read count as unknown

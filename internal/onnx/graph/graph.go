@@ -1,9 +1,10 @@
-// Package graph writes the computations of fitted methods as nodes of an ONNX graph. It uses
-// only standard operators, which every runtime has.
+// Package graph writes the computations of fitted methods as nodes of an ONNX graph. It
+// uses only standard operators, because every runtime implements them.
 //
-// A fitted method that supports graphs has one more method beside Score or Quantiles, in the
-// same file, which does the same computation with tensors. Expensive products have the same
-// precision as in Go, mostly float32. Cheap operations, such as sums, are in float64.
+// A fitted method supports graphs if it implements Detector or QuantileRegressor. Its
+// ScoreGraph or QuantilesGraph does the same computation as its Score or Quantiles, with
+// tensors. Expensive products have the same precision as in Go, mostly float32. Cheap
+// operations, such as sums, are in float64.
 package graph
 
 import (
@@ -12,15 +13,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 )
 
-// Batch holds the tensors for n rows. Missing parts are zero values.
+// Batch holds the tensors of the model's parts for n rows. A missing part is the zero
+// Tensor.
 type Batch struct {
-	Features Tensor // n×h, float32
-	Logits   Tensor // n×c, float32
+	Features Tensor // n×h for h features, float32
+	Logits   Tensor // n×c for c classes, float32
 	Layers   []Tensor
-	Gaps     Tensor // n×k, float32: 1 if a cell is empty, 0 if not
+	Gaps     Tensor // n×k for k table cells in a row, float32: 1 if a cell is empty, 0 otherwise
 }
 
-// Part returns the part with the given name.
+// Part returns the tensor of the part with the given name, or the zero Tensor.
 func (b Batch) Part(name string) Tensor {
 	switch name {
 	case "features":
@@ -38,7 +40,8 @@ func (b Batch) Part(name string) Tensor {
 	return Tensor{}
 }
 
-// Set sets the part with the given name. Layers must be set in order.
+// Set sets the tensor of the part with the given name. Callers must set layers in order,
+// because Set appends them.
 func (b *Batch) Set(name string, x Tensor) {
 	switch name {
 	case "features":
@@ -54,42 +57,42 @@ func (b *Batch) Set(name string, x Tensor) {
 
 // Detector is a fitted detector that can write its score as nodes.
 type Detector interface {
-	// ScoreGraph returns the scores, n×1, equal to those of Score. Rows with NaN or infinities
-	// may have any score. If a fitted method has no graph, the error is a *Refusal with the
-	// reason.
+	// ScoreGraph returns a tensor n×1 with the scores that Score computes. Rows with NaN or
+	// infinities may have any score. If the fitted method has no graph, the error is a
+	// *Refusal with the reason.
 	ScoreGraph(b Batch) (Tensor, error)
 }
 
 // QuantileRegressor is a fitted interval model that can write its quantiles as nodes.
 type QuantileRegressor interface {
-	// QuantilesGraph returns quantiles at levels, n×targets×levels, equal to those of Quantiles
-	// for the rows of x.
+	// QuantilesGraph returns a tensor n×targets×levels with the quantiles that Quantiles
+	// computes for the n rows of x.
 	QuantilesGraph(x Tensor, levels []float64) (Tensor, error)
 }
 
-// Refusal is the reason why a fitted method cannot be written as a graph.
+// Refusal is an error with the reason why a fitted method cannot be written as a graph.
 type Refusal struct{ Why string }
 
 func (e *Refusal) Error() string { return e.Why }
 
-// Refuse returns a formatted Refusal.
+// Refuse returns a Refusal with a formatted reason.
 func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// NaNPropagator is an optional interface of a Detector. If PropagatesNaN returns true, rows
-// that contain NaN or infinities score NaN or +Inf.
+// NaNPropagator is an optional interface of a Detector. If PropagatesNaN returns true,
+// ScoreGraph already gives NaN or +Inf to rows that contain NaN or infinities.
 type NaNPropagator interface {
 	PropagatesNaN() bool
 }
 
-// PropagatesNaN reports whether a fitted detector implements NaNPropagator and propagates
-// NaN and infinities.
+// PropagatesNaN reports whether a fitted detector implements NaNPropagator and returns
+// true.
 func PropagatesNaN(fitted any) bool {
 	c, ok := fitted.(NaNPropagator)
 	return ok && c.PropagatesNaN()
 }
 
-// Score writes the score of a fitted detector for the rows of b. All parts must belong to the
-// same graph. Rows with NaN or infinities score NaN or +Inf.
+// Score appends nodes that compute a fitted detector's score for the rows of b. All parts
+// must belong to the same graph. Rows with NaN or infinities score NaN or +Inf.
 func Score(fitted any, b Batch) (Tensor, error) {
 	score, err := Unguarded(fitted, b)
 	if err != nil {
@@ -107,7 +110,8 @@ func Score(fitted any, b Batch) (Tensor, error) {
 	return score, nil
 }
 
-// Unguarded does what Score does, but rows with NaN or infinities may have any score.
+// Unguarded appends the same nodes as Score, but without the guard: rows with NaN or
+// infinities may have any score.
 func Unguarded(fitted any, b Batch) (Tensor, error) {
 	if d, ok := fitted.(Detector); ok {
 		return d.ScoreGraph(b)
@@ -115,8 +119,8 @@ func Unguarded(fitted any, b Batch) (Tensor, error) {
 	return Tensor{}, errNoGraph
 }
 
-// Quantiles writes the quantiles of a fitted interval model. Rows with NaN or infinities have
-// quantiles NaN.
+// Quantiles appends nodes that compute the quantiles of a fitted interval model. If a row
+// of x contains NaN or infinities, its quantiles are NaN.
 func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	q, ok := fitted.(QuantileRegressor)
 	if !ok {
@@ -131,11 +135,12 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 
 var errNoGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
 
-// MostBank limits the training rows in a graph, in bytes, to a size that model files and
-// browsers handle well.
+// MostBank is the largest size in bytes of the training rows in a graph. Larger model files
+// are slow to load, especially in browsers.
 const MostBank = 256 << 20
 
-// CheckBank returns an error if n rows of h numbers, each bytes per number, exceed MostBank.
+// CheckBank returns an error if n rows of h numbers, of bytesPerNumber bytes each, are
+// larger than MostBank.
 func CheckBank(n, h, bytesPerNumber int) error {
 	size := bytesPerNumber * n * h
 	if size <= MostBank {

@@ -1,6 +1,6 @@
 package graph
 
-// Names of the outputs and optional inputs of an exported graph.
+// These constants are the names of the outputs and optional inputs of an exported graph.
 const (
 	PValue        = "attach.p_value"
 	OODScore      = "attach.ood_score"

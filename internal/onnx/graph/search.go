@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// CountAbove counts the numbers of each list that are above x. x is n×lists×1, or n×1 for a single
-// list. The result lacks the last axis. The count for list i is offset by i·width, so that Lookup
-// can use it in tables with width entries per list. To save comparisons, CountAbove first finds the
-// block of the sorted list and then the place in the block.
+// CountAbove counts, for each list, the numbers that are larger than x. x is n×lists×1, or
+// n×1 for a single list. The result at has no last axis. The count for list i is offset by
+// i·width, so that Lookup can use it as an index into tables with width entries per list.
+// To save comparisons, CountAbove first finds the block of the sorted list that contains x,
+// and then the place of x in that block.
 func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	longest := 0
 	for _, l := range lists {
@@ -23,7 +24,7 @@ func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 		descending := slices.Sorted(slices.Values(l))
 		slices.Reverse(descending)
 		for len(descending) < width {
-			descending = append(descending, math.Inf(-1)) // padding, which is above no number
+			descending = append(descending, math.Inf(-1)) // padding: −Inf is never larger than x, so it is not counted
 		}
 		for k := block - 1; k < width; k += block {
 			blockEnds = append(blockEnds, descending[k])

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestCountAbove compares the count with a comparison of all numbers.
+// TestCountAbove checks CountAbove against a count that compares x with every number.
 func TestCountAbove(t *testing.T) {
 	r := orttest.Open(t)
 	for _, n := range []int{1, 5, 4095, 4096, 10_000} {

@@ -13,11 +13,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Tensor is a tensor of a graph. Its methods append nodes to the graph and return the result.
-// Reductions and products are along the last axis. Operands are tensors of the same graph,
-// numbers (float64) or rows of numbers ([]float64, []float32), and are broadcast as in ONNX.
-// Tensors of two types are computed in the larger type, and constants take the type of the
-// tensor. Methods panic if operands do not fit.
+// Tensor is a tensor of a graph. Its methods append nodes to the graph and return the
+// result. Reductions and products are along the last axis. Operands are tensors of the same
+// graph, numbers (float64) or rows of numbers ([]float64, []float32), and are broadcast as
+// in ONNX. If two tensors have different types, the operation uses the larger type.
+// Constants take the type of the tensor. Methods panic if the shapes or types of operands
+// do not fit.
 type Tensor struct {
 	b    *onnx.Builder
 	name string
@@ -25,24 +26,27 @@ type Tensor struct {
 	cols int // size of the last axis
 }
 
-// Wrap returns an existing tensor of b's graph, with its element type and number of columns.
+// Wrap returns a Tensor for an existing tensor of b's graph, with its element type and
+// number of columns.
 func Wrap(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) Tensor {
 	return Tensor{b, name, elem, cols}
 }
 
-// Columned returns x with a known number of columns.
+// Columned returns x with n as its number of columns, for tensors of which Tensor does not
+// know it.
 func (x Tensor) Columned(n int) Tensor {
 	x.cols = n
 	return x
 }
 
-// Named renames x, which must be an output of the last node. The name is made unique.
+// Named renames x, which must be an output of the last node. If the name is taken, it gets
+// a suffix.
 func (x Tensor) Named(name string) Tensor {
 	x.name = x.b.Rename(x.name, name)
 	return x
 }
 
-// Name returns the name in the graph.
+// Name returns the tensor's name in the graph.
 func (x Tensor) Name() string { return x.name }
 
 // Cols returns the size of the last axis.
@@ -52,7 +56,7 @@ func (x Tensor) node(op string, inputs ...string) Tensor {
 	return Tensor{x.b, x.b.Node(op, inputs), x.elem, x.cols}
 }
 
-// To converts the element type.
+// To converts x to the element type elem.
 func (x Tensor) To(elem pb.TensorProto_DataType) Tensor {
 	if x.elem == elem {
 		return x
@@ -60,15 +64,15 @@ func (x Tensor) To(elem pb.TensorProto_DataType) Tensor {
 	return Tensor{x.b, x.b.Node("Cast", []string{x.name}, onnx.Attr("to", elem)), elem, x.cols}
 }
 
-// Double converts to float64.
+// Double converts x to float64.
 func (x Tensor) Double() Tensor { return x.To(pb.TensorProto_DOUBLE) }
 
-// Single converts to float32.
+// Single converts x to float32.
 func (x Tensor) Single() Tensor { return x.To(pb.TensorProto_FLOAT) }
 
-// Constant adds a constant to the graph of x: a rows.Matrix, blas32.General or blas64.General
-// in its own precision, or a list of numbers ([]float64, []float32, []int64, []int32) with a
-// shape, by default a vector.
+// Constant adds a constant to the graph of x, in the precision of v. v is a rows.Matrix,
+// blas32.General or blas64.General, or a list of numbers ([]float64, []float32, []int64,
+// []int32). A list may have a shape, and is a vector by default.
 func (x Tensor) Constant(v any, shape ...int) Tensor {
 	if shape != nil {
 		return x.constant(v, shape...)
@@ -95,7 +99,7 @@ func (x Tensor) Constant(v any, shape ...int) Tensor {
 	panic(fmt.Sprintf("graph: a constant of type %T", v))
 }
 
-// Numbers adds a constant with the element type of x.
+// Numbers adds a constant with the element type of x: float64, or otherwise float32.
 func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
 	if x.elem == pb.TensorProto_DOUBLE {
 		return x.constant(v, shape...)
@@ -103,6 +107,7 @@ func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
 	return x.constant(toFloat32s(v), shape...)
 }
 
+// toFloat32s converts numbers to float32.
 func toFloat32s(v []float64) []float32 {
 	s := make([]float32, len(v))
 	for i, f := range v {
@@ -111,6 +116,8 @@ func toFloat32s(v []float64) []float32 {
 	return s
 }
 
+// contiguous returns the elements of an n×cols matrix without the gaps between rows that a
+// larger stride leaves.
 func contiguous[T any](data []T, n, cols, stride int) []T {
 	if stride == cols {
 		return data[:n*cols]
@@ -122,7 +129,7 @@ func contiguous[T any](data []T, n, cols, stride int) []T {
 	return all
 }
 
-// constant adds each small constant only once.
+// constant adds the list v as a constant. Small equal constants share one tensor.
 func (x Tensor) constant(v any, shape ...int) Tensor {
 	c, size := Tensor{b: x.b, cols: shape[len(shape)-1]}, 1
 	dims := make([]int64, len(shape))
@@ -148,8 +155,9 @@ func (x Tensor) constant(v any, shape ...int) Tensor {
 	return c
 }
 
-// Compact returns a large matrix in float32 and a small one unchanged. It is for products in
-// which the rounding is at most a millionth of their rows.
+// Compact returns a large matrix in float32 and a small one unchanged. It saves space in
+// the graph for products that can bear float32 rounding: relative errors of at most a
+// millionth.
 func Compact(m blas64.General) any {
 	if m.Rows*m.Cols <= 1<<16 {
 		return m
@@ -162,7 +170,7 @@ func Compact(m blas64.General) any {
 	return single
 }
 
-// operands converts x and v to a common type.
+// operands converts x and v to a common element type.
 func (x Tensor) operands(v any) (a, b Tensor) {
 	switch v := v.(type) {
 	case Tensor:
@@ -200,6 +208,7 @@ func (x Tensor) operands(v any) (a, b Tensor) {
 	panic(fmt.Sprintf("graph: an operand of type %T", v))
 }
 
+// binaryOp appends an operator of two operands, which it converts to a common type.
 func (x Tensor) binaryOp(op string, v any) Tensor {
 	a, b := x.operands(v)
 	if a.cols != b.cols && a.cols != 1 && b.cols != 1 {
@@ -231,7 +240,7 @@ func (x Tensor) Max(v any) Tensor { return x.binaryOp("Max", v) }
 // Min returns the smaller of x and v.
 func (x Tensor) Min(v any) Tensor { return x.binaryOp("Min", v) }
 
-// Less reports x < v, element by element, as a condition for Choose. It is false for NaN.
+// Less returns a condition for Choose: x < v, element by element. It is false for NaN.
 func (x Tensor) Less(v any) Tensor {
 	c := x.binaryOp("Less", v)
 	c.elem = pb.TensorProto_BOOL
@@ -241,10 +250,10 @@ func (x Tensor) Less(v any) Tensor {
 // Not negates a condition.
 func (c Tensor) Not() Tensor { return c.node("Not", c.name) }
 
-// Or reports where one of two conditions holds.
+// Or returns a condition that holds if c or v holds, element by element.
 func (c Tensor) Or(v Tensor) Tensor { return c.binaryOp("Or", v) }
 
-// Choose returns a where the condition c holds, and b elsewhere.
+// Choose returns a if the condition c holds, and b otherwise, element by element.
 func (c Tensor) Choose(a Tensor, b any) Tensor {
 	p, q := a.operands(b)
 	out := p.node("Where", c.name, p.name, q.name)
@@ -252,8 +261,8 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
-// Count counts the columns in which the condition c holds, as indices for Lookup. The last axis
-// is removed, and cols is the size of the axis before it.
+// Count counts the columns in which the condition c holds, as indices for Lookup. The
+// result has no last axis. cols is the size of its new last axis.
 func (c Tensor) Count(cols int) Tensor {
 	return c.To(pb.TensorProto_INT32).Reduce("ReduceSum", -1, cols)
 }
@@ -276,17 +285,18 @@ func (x Tensor) Abs() Tensor { return x.node("Abs", x.name) }
 // Sign returns −1, 0 or 1.
 func (x Tensor) Sign() Tensor { return x.node("Sign", x.name) }
 
-// Floor returns the largest integer that is at most x.
+// Floor returns the largest integer that is not larger than x.
 func (x Tensor) Floor() Tensor { return x.node("Floor", x.name) }
 
-// IsNaN reports NaN. x must be float32.
+// IsNaN returns a condition that holds if an element is NaN. x must be float32.
 func (x Tensor) IsNaN() Tensor {
 	x = x.node("IsNaN", x.name)
 	x.elem = pb.TensorProto_BOOL
 	return x
 }
 
-// CumSum returns exclusive cumulative sums: each column is the sum of the columns before it.
+// CumSum returns exclusive cumulative sums: each column becomes the sum of all columns
+// before it.
 func (x Tensor) CumSum() Tensor {
 	if x.b.Opset() < 11 {
 		sums := x
@@ -314,22 +324,23 @@ func (x Tensor) Relu() Tensor { return x.node("Relu", x.name) }
 // Square returns x².
 func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 
-// Log1p returns log(1 + x), and is precise for small x.
+// Log1p returns log(1 + x). It is precise for small x.
 func (x Tensor) Log1p() Tensor {
 	whole := x.Add(1.)
-	rounded := whole.Sub(1.) // the part of x that rounding kept in whole
+	rounded := whole.Sub(1.) // whole − 1: x after rounding
 	return rounded.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(rounded)), x)
 }
 
-// reduce reduces the last axis to size 1.
+// reduce applies a reduction to the last axis, which keeps the size 1.
 func (x Tensor) reduce(op string) Tensor { return x.reduceAxis(op, -1, 1, 1) }
 
-// Reduce removes an axis with a reduction such as ReduceMin. cols is the size of the last axis
-// afterwards.
+// Reduce removes an axis with a reduction such as ReduceMin. cols is the size of the last
+// axis of the result.
 func (x Tensor) Reduce(op string, axis, cols int) Tensor { return x.reduceAxis(op, axis, 0, cols) }
 
-// reduceAxis keeps the axis, with size 1, if keep is 1. The axes are an input since operator set 18,
-// for sums since 13.
+// reduceAxis applies a reduction to an axis. The axis keeps the size 1 if keep is 1, and is
+// removed if keep is 0. The axes are an input of the node since operator set 18 (ReduceSum:
+// 13), and an attribute before.
 func (x Tensor) reduceAxis(op string, axis, keep, cols int) Tensor {
 	axes, inputs, attrs := []int64{int64(axis)}, []string{x.name}, []*pb.AttributeProto{onnx.Attr("keepdims", keep)}
 	if opset := x.b.Opset(); opset >= 18 || opset >= 13 && op == "ReduceSum" {
@@ -340,10 +351,10 @@ func (x Tensor) reduceAxis(op string, axis, keep, cols int) Tensor {
 	return Tensor{x.b, x.b.Node(op, inputs, attrs...), x.elem, cols}
 }
 
-// Sum returns sums along the last axis, which gets size 1.
+// Sum returns sums along the last axis, which keeps the size 1.
 func (x Tensor) Sum() Tensor { return x.reduce("ReduceSum") }
 
-// Mean returns means along the last axis.
+// Mean returns means along the last axis, which keeps the size 1.
 func (x Tensor) Mean() Tensor { return x.reduce("ReduceMean") }
 
 // RowMax returns the largest numbers along the last axis.
@@ -364,18 +375,19 @@ func (x Tensor) Softmax() Tensor {
 	return x
 }
 
-// ArgMax returns the index of the largest number along the last axis, for Rows and Lookup. The
-// first of equal numbers counts.
+// ArgMax returns the index of the largest number along the last axis, as an index for Rows
+// and Lookup. If several numbers are equal, the first counts.
 func (x Tensor) ArgMax() Tensor { return x.argIndex("ArgMax") }
 
-// ArgMin returns the index of the smallest number.
+// ArgMin returns the index of the smallest number along the last axis.
 func (x Tensor) ArgMin() Tensor { return x.argIndex("ArgMin") }
 
 func (x Tensor) argIndex(op string) Tensor {
 	return Tensor{x.b, x.b.Node(op, []string{x.name}, onnx.Attr("axis", -1)), pb.TensorProto_INT64, 1}
 }
 
-// Top returns the k largest numbers along the last axis in descending order, and their indices.
+// Top returns the k largest numbers along the last axis in descending order, and their
+// indices.
 func (x Tensor) Top(k int) (values, at Tensor) {
 	inputs, attrs := []string{x.name}, []*pb.AttributeProto{onnx.Attr("axis", -1)}
 	if x.b.Opset() < 10 {
@@ -387,14 +399,14 @@ func (x Tensor) Top(k int) (values, at Tensor) {
 	return Tensor{x.b, out[0], x.elem, k}, Tensor{x.b, out[1], pb.TensorProto_INT64, k}
 }
 
-// Sorted sorts rows in ascending order.
+// Sorted returns x with each row sorted in ascending order.
 func (x Tensor) Sorted() Tensor {
 	values, _ := x.Smallest(x.cols)
 	return values
 }
 
-// Interpolate computes quantiles at levels from quantiles at the levels of grid. It
-// interpolates linearly, and is constant outside the grid.
+// Interpolate computes quantiles at the given levels. x contains quantiles at the levels of
+// grid. Interpolate is linear between them and constant outside the grid.
 func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 	low, high, weight := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
 	for i, l := range levels {
@@ -417,12 +429,12 @@ func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 	return at.Add(next.Double().Sub(at).Mul(weight)).To(x.elem)
 }
 
-// Pick selects columns by index.
+// Pick returns the columns with the given indices.
 func (x Tensor) Pick(columns []int64) Tensor {
 	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.Constant(columns).name}, onnx.Attr("axis", -1)), x.elem, len(columns)}
 }
 
-// Stack joins n×k matrices to n×matrices×k.
+// Stack joins n×k matrices to one tensor n×matrices×k.
 func Stack(all []Tensor) Tensor {
 	var names []string
 	for _, x := range all {
@@ -433,14 +445,15 @@ func Stack(all []Tensor) Tensor {
 	return x
 }
 
-// Smallest returns the k smallest numbers in ascending order, and their indices.
+// Smallest returns the k smallest numbers along the last axis in ascending order, and their
+// indices.
 func (x Tensor) Smallest(k int) (values, at Tensor) {
 	values, at = x.Neg().Top(k)
 	return values.Neg(), at
 }
 
-// MatMul returns the product x·w with a matrix, in the precision of w. w is a tensor or a value
-// for Constant.
+// MatMul returns the matrix product x·w in the precision of w. w is a Tensor or a value for
+// Constant.
 func (x Tensor) MatMul(w any) Tensor {
 	m := x.asMatrix(w)
 	out := x.To(m.elem).node("MatMul", x.To(m.elem).name, m.name)
@@ -448,8 +461,8 @@ func (x Tensor) MatMul(w any) Tensor {
 	return out
 }
 
-// Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul, and c is a
-// row of numbers.
+// Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul, and c
+// is a row of numbers that is added to each row.
 func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	m := x.asMatrix(w)
 	x = x.To(m.elem)
@@ -457,19 +470,19 @@ func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
 }
 
-// MulAdd returns x·w + c for matrices, in the precision of w, which is as in MatMul.
+// MulAdd returns x·w + c for matrices, in the precision of w. w is a matrix as in MatMul.
 func (x Tensor) MulAdd(w any, c Tensor) Tensor {
 	m := x.asMatrix(w)
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}
 }
 
-// PropagateNaN returns x, n×1, with NaN in the rows in which the matrix of contains NaN or an
-// infinity.
+// PropagateNaN returns x, n×1, with NaN in each row in which the matrix source contains NaN
+// or an infinity.
 func (x Tensor) PropagateNaN(source Tensor) Tensor {
 	return source.MulAdd(source.Constant(make([]float64, source.cols), source.cols, 1), x)
 }
 
-// MatMulT returns the product x·wᵀ of matrices. w has n rows.
+// MatMulT returns the matrix product x·wᵀ. w is a matrix with n rows.
 func (x Tensor) MatMulT(w any, n int) Tensor {
 	m := x.asMatrix(w)
 	if m.cols != x.cols {
@@ -491,28 +504,29 @@ func (x Tensor) asMatrix(w any) Tensor {
 	return x.Constant(w)
 }
 
-// Rows selects rows of a matrix, given as in MatMul, by the indices x, n×1.
+// Rows returns the rows of the matrix w that have the indices x, n×1. w is a matrix as in
+// MatMul.
 func (x Tensor) Rows(w any) Tensor {
 	m := x.asMatrix(w)
 	return Tensor{x.b, x.b.Node("Gather", []string{m.name, x.Reshape(-1).name}), m.elem, m.cols}
 }
 
-// RowNumbers returns the indices of the rows of x, n×1, from 0.
+// RowNumbers returns the indices of the rows of x, n×1, counted from 0.
 func (x Tensor) RowNumbers() Tensor {
 	places := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
 	first := Tensor{x.b, x.b.Node("Gather", []string{places, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
 	return first.Reshape(-1, 1)
 }
 
-// Lookup selects elements of a vector by the indices x. The vector is a tensor or a value for
-// Constant.
+// Lookup returns the elements of a vector that have the indices x. table is a Tensor or a
+// value for Constant.
 func (x Tensor) Lookup(table any) Tensor {
 	t := x.asMatrix(table)
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
 }
 
-// Scatter returns the matrix x with values written to the columns at, which are indices as from
-// Top.
+// Scatter returns the matrix x with values written to the columns at. These are indices as
+// Top returns them.
 func (x Tensor) Scatter(values, at Tensor) Tensor {
 	op := "ScatterElements"
 	if x.b.Opset() < 11 {
@@ -522,8 +536,8 @@ func (x Tensor) Scatter(values, at Tensor) Tensor {
 	return x
 }
 
-// NotOneHot returns a condition, n columns wide, that holds except in the column with the index x,
-// n×1.
+// NotOneHot returns a condition with n columns that is the inverse of a one-hot code. It
+// holds in every column except the one with the index x, n×1.
 func (x Tensor) NotOneHot(n int) Tensor {
 	columns := make([]int64, n)
 	for i := range columns {
@@ -542,7 +556,7 @@ func (x Tensor) Columns(i, j int) Tensor {
 	return Tensor{x.b, x.b.Node("Slice", []string{x.name, c(i), c(j), c(-1)}), x.elem, j - i}
 }
 
-// Concat appends the columns of others to x.
+// Concat returns x with the columns of others appended.
 func (x Tensor) Concat(others ...Tensor) Tensor {
 	names := []string{x.name}
 	for _, o := range others {
@@ -553,8 +567,8 @@ func (x Tensor) Concat(others ...Tensor) Tensor {
 	return x
 }
 
-// Reshape returns x in another shape: 0 keeps the size of an axis, −1 computes it from the
-// others.
+// Reshape returns x in another shape. A size of 0 keeps the size of the axis, and −1 infers
+// the size from the number of elements.
 func (x Tensor) Reshape(shape ...int64) Tensor {
 	last := shape[len(shape)-1]
 	if last > 0 {
@@ -564,13 +578,13 @@ func (x Tensor) Reshape(shape ...int64) Tensor {
 	return x
 }
 
-// Unit scales rows to norm 1, in float64. Rows of zeros stay zero.
+// Unit scales each row to norm 1, in float64. Rows of zeros stay zero.
 func (x Tensor) Unit() Tensor { return x.Double().Div(x.Norm().Max(1e-300)) }
 
-// Normalised does what Unit does, in float32.
+// Normalised scales each row to norm 1, in float32.
 func (x Tensor) Normalised() Tensor {
 	return Tensor{x.b, x.b.Node("LpNormalization", []string{x.name}, onnx.Attr("axis", -1), onnx.Attr("p", 2)), x.elem, x.cols}
 }
 
-// Norm returns the Euclidean norm of rows, in float64.
+// Norm returns the Euclidean norm of each row, in float64.
 func (x Tensor) Norm() Tensor { return x.Double().SumSquares().Sqrt() }
