@@ -24,7 +24,7 @@ type Attached struct {
 	*Model
 	// Preprocess prepares images, or is nil if the .attach file has no preprocessing.
 	Preprocess *preprocess.Pipeline
-	inputs     bool // rows must contain the model's inputs, because the detector runs the model
+	keepInputs bool // rows must contain the model's inputs, because the detector runs the model
 }
 
 // OpenFor opens the model that a .attach file was fitted on. If path is empty, it opens the
@@ -34,7 +34,7 @@ type Attached struct {
 // [attach.ErrWrongModel]. If there is no model at the stored path, it wraps
 // [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
-	a := &Attached{inputs: b.RunsNetwork()}
+	a := &Attached{keepInputs: b.RunsNetwork()}
 	if b.Preprocess != nil {
 		p, err := preprocess.Parse(b.Preprocess)
 		if err != nil {
@@ -42,25 +42,25 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 		}
 		a.Preprocess = p.In(b.Layout)
 	}
-	at := cmp.Or(path, b.Base.Path)
-	if at == "" {
+	modelPath := cmp.Or(path, b.Base.Path)
+	if modelPath == "" {
 		return nil, fmt.Errorf("%w: the .attach file does not contain its path", attach.ErrNoModel)
 	}
 	o.Feature, o.Output, o.Layers, o.EarlierLayers = b.Base.Feature, b.Base.Output, nil, 0
 	for _, l := range b.Base.Layers {
 		o.Layers = append(o.Layers, l.Tensor)
 	}
-	model, _, err := findModel(at)
+	model, _, err := findModel(modelPath)
 	if err == nil {
 		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
-	if _, gone := os.Stat(at); err != nil && path == "" && errors.Is(gone, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no longer a file at %s", attach.ErrNoModel, at)
+	if _, statErr := os.Stat(modelPath); err != nil && path == "" && errors.Is(statErr, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: there is no longer a file at %s", attach.ErrNoModel, modelPath)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if b.Text != nil && a.texts == nil {
+	if b.Text != nil && a.tokenizer == nil {
 		defer a.Close()
 		return nil, fmt.Errorf("the tokenizer in the .attach file cannot be used: %s", append(a.Info().Unused, "the model takes no tokens")[0])
 	}
@@ -102,8 +102,8 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 			x.Data, shape, err = a.Preprocess.Append(x.Data, img)
 		}
 		if err == nil {
-			at := img.Bounds()
-			err = imagesize.Check(a.Info().Layout, at.Dy(), at.Dx(), shape, a.InputShape())
+			bounds := img.Bounds()
+			err = imagesize.Check(a.Info().Layout, bounds.Dy(), bounds.Dx(), shape, a.InputShape())
 		}
 		if err != nil {
 			return attach.Rows{}, fmt.Errorf("image %d: %w", i, err)
@@ -121,7 +121,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 // The Predictor p must come from the same .attach file. For pairs of texts, call Rows with
 // two tensors of strings: the first texts, then the second texts.
 func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...string) ([]attach.Prediction, error) {
-	if a.texts == nil {
+	if a.tokenizer == nil {
 		return nil, errors.New("texts need a tokenizer, and the .attach file was fitted without one")
 	}
 	if len(texts) == 0 {
@@ -139,7 +139,7 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 // as float32 numbers, and images as the output of Preprocess.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
-		if !a.inputs {
+		if !a.keepInputs {
 			for b, err := range a.Features(ctx, blocks) {
 				if !yield(attach.Rows{Batch: b}, err) || err != nil {
 					return
@@ -152,10 +152,10 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 			switch {
 			case err != nil:
 			case x.Len() == 0: // an empty block is not run, but its tensors are checked
-				for _, err = range a.Features(ctx, single(x)) {
+				for _, err = range a.Features(ctx, oneBlock(x)) {
 				}
 			default:
-				r.Batch, err = a.All(ctx, single(x), x.Len(), nil)
+				r.Batch, err = a.All(ctx, oneBlock(x), x.Len(), nil)
 			}
 			if err == nil {
 				r.Inputs, r.Network = x, a.Network()
@@ -170,16 +170,16 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 // Run runs the model on one block of rows in memory, like Rows. If the rows fit into one
 // run of the model, Run neither copies them nor starts a goroutine.
 func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
-	once, err := a.once(ctx, x)
+	batch, err := a.runOnce(ctx, x)
 	switch {
 	case err != nil:
 		return r, err
-	case once != nil:
-		r.Batch = *once
+	case batch != nil:
+		r.Batch = *batch
 	default:
-		r.Batch, err = a.All(ctx, single(x), -1, nil)
+		r.Batch, err = a.All(ctx, oneBlock(x), -1, nil)
 	}
-	if err == nil && a.inputs {
+	if err == nil && a.keepInputs {
 		r.Inputs, r.Network = x, a.Network()
 	}
 	return r, err

@@ -100,16 +100,16 @@ func ExampleAttached_Predict() {
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	answer, err := http.Post(server.URL+"/predict", "image/png", file)
+	response, err := http.Post(server.URL+"/predict", "image/png", file)
 	check(err)
-	defer answer.Body.Close()
-	var said struct {
+	defer response.Body.Close()
+	var result struct {
 		Class int
 		Name  string
 		Flag  bool
 	}
-	check(json.NewDecoder(answer.Body).Decode(&said))
-	fmt.Printf("%+v\n", said)
+	check(json.NewDecoder(response.Body).Decode(&result))
+	fmt.Printf("%+v\n", result)
 	// Output: {Class:3 Name:three Flag:false}
 }
 
@@ -278,9 +278,9 @@ func TestOpenForWithoutLibrary(t *testing.T) {
 	}
 }
 
-// TestExportSpares checks that Export does not overwrite files that the .attach file needs,
+// TestExportKeepsOriginals checks that Export does not overwrite files that the .attach file needs,
 // even through links or other spellings of their paths.
-func TestExportSpares(t *testing.T) {
+func TestExportKeepsOriginals(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	dir := t.TempDir()
 	path, err := fitDigits(t.Context(), dir, energy)
@@ -317,7 +317,7 @@ func TestExportSpares(t *testing.T) {
 			}
 		}
 	}
-	if is, err := os.ReadFile(model); err != nil || !bytes.Equal(is, content) {
+	if after, err := os.ReadFile(model); err != nil || !bytes.Equal(after, content) {
 		t.Errorf("the model has changed, error %v", err)
 	}
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {

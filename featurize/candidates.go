@@ -24,10 +24,10 @@ func (s source) candidates(ctx context.Context) []Candidate {
 	var names []string
 	nodes := s.g.Model.GetGraph().GetNode()
 	for _, n := range slices.Backward(nodes) {
-		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || s.is(n.GetOutput()[0]) {
+		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || s.isConst(n.GetOutput()[0]) {
 			continue
 		}
-		if v := s.g.Type(n.GetOutput()[0]); v == nil || floating(v) {
+		if v := s.g.Type(n.GetOutput()[0]); v == nil || mayHoldFloats(v) {
 			names = append(names, n.GetOutput()[0])
 		}
 		if len(names) == maxProbed {

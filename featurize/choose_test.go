@@ -14,15 +14,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// twoHeads builds a model with three outputs. The first does not come from a linear layer.
+// threeOutputs builds a model with three outputs. The first does not come from a linear layer.
 // The second has width 2 and the third has width 1, and both come from linear layers.
-func twoHeads(t *testing.T) string {
+func threeOutputs(t *testing.T) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := phiOf(b, x)
 		y := gemm(b, phi)
-		out(b, b.Node("Mul", []string{phi, phi}), "n", h)
-		out(b, y)
-		out(b, b.Node("Gemm", []string{b.Node("Tanh", []string{phi}), b.Initializer("W1", headW[:h], h, 1)}), "n", 1)
+		addOutput(b, b.Node("Mul", []string{phi, phi}), "n", h)
+		addOutput(b, y)
+		addOutput(b, b.Node("Gemm", []string{b.Node("Tanh", []string{phi}), b.Initializer("W1", headW[:h], h, 1)}), "n", 1)
 	}, "n", 3)
 }
 
@@ -30,7 +30,7 @@ func twoHeads(t *testing.T) string {
 // linear layer is the default.
 func TestOutputs(t *testing.T) {
 	rt := runtime(t)
-	path := twoHeads(t)
+	path := threeOutputs(t)
 	for _, k := range []struct {
 		output, want, feature string
 		width                 int
@@ -54,12 +54,12 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestStatesBesideAnswers checks that a model with a prediction is not taken for an
+// TestHiddenStatesBesidePrediction checks that a model with a prediction is not taken for an
 // embedding, even if it also returns last hidden states.
-func TestStatesBesideAnswers(t *testing.T) {
+func TestHiddenStatesBesidePrediction(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.Fresh("last_hidden_state")}})
-		out(b, phi[0], "n", h)
+		addOutput(b, phi[0], "n", h)
 		b.OutputAs("scores", gemm(b, phi[0]), float)
 	}, "n", 3)
 	if i := open(t, runtime(t), path, featurize.Options{}).Info(); i.Output != "scores" || i.OutputsWidth != 2 {
@@ -73,9 +73,9 @@ func TestEmbeddingBeforeLogits(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := phiOf(b, x)
-		out(b, phi, "n", h)
-		out(b, gemm(b, phi))
-		out(b, b.Node("MatMul", []string{phi, b.Initializer("aux", headWT, h, c)}))
+		addOutput(b, phi, "n", h)
+		addOutput(b, gemm(b, phi))
+		addOutput(b, b.Node("MatMul", []string{phi, b.Initializer("aux", headWT, h, c)}))
 	}, "n", 3)
 	if i := open(t, rt, path, featurize.Options{}).Info(); i.Output != "Gemm" || i.Feature.Tensor != "Relu" {
 		t.Errorf("chose %s with %+v", i.Output, i.Feature)
@@ -94,7 +94,7 @@ func TestNoLinearLayer(t *testing.T) {
 		y := b.Node("Conv", []string{x, b.Initializer("stem", noise(4*2*9), 4, 2, 3, 3)})
 		z := b.Node("GlobalMaxPool", []string{b.Node("Mul", []string{y, y})})
 		f := b.Node("Flatten", []string{z})
-		out(b, b.Node("Mul", []string{f, f}), "n", 4)
+		addOutput(b, b.Node("Mul", []string{f, f}), "n", 4)
 	}, "n", 2, 5, 6)
 	_, err := openErr(rt, path, featurize.Options{})
 	var none *featurize.NoLinearLayerError
@@ -121,11 +121,11 @@ func TestNoLinearLayer(t *testing.T) {
 		if m.Last() != nil || m.Info().Exact || m.Info().ExactReason == "" || m.Info().Feature.Width != width {
 			t.Errorf("--feature-tensor %s: exact %v, width %d", feature, m.Info().Exact, m.Info().Feature.Width)
 		}
-		got := all(t, m, []int{3, 2, 5, 6}, x)
+		got := runAll(t, m, []int{3, 2, 5, 6}, x)
 		if feature == "x" {
-			near(t, "φ averaged over space", got.Features.Data, means(x, 30), 1e-5)
+			checkNear(t, "φ averaged over space", got.Features.Data, planeMeans(x, 30), 1e-5)
 		}
-		near(t, "logits", got.Logits.Data, plain(t, rt, path, "Mul_1", []int64{3, 2, 5, 6}, x), 1e-6)
+		checkNear(t, "logits", got.Logits.Data, runUnedited(t, rt, path, "Mul_1", []int64{3, 2, 5, 6}, x), 1e-6)
 	}
 	for _, bad := range []string{"nowhere", "stem"} {
 		if _, err := openErr(rt, path, featurize.Options{Feature: bad}); err == nil || !strings.Contains(err.Error(), bad) {
@@ -142,7 +142,7 @@ func TestLongChains(t *testing.T) {
 		for range 3000 {
 			x = b.Node("Relu", []string{x})
 		}
-		out(b, x, "n", 3, 2)
+		addOutput(b, x, "n", 3, 2)
 	}, "n", 3, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -155,7 +155,7 @@ func TestLongChains(t *testing.T) {
 		for range 1000 {
 			x = b.Node("Tanh", []string{b.Node("MatMul", []string{x, b.Const(square, 3, 3)})})
 		}
-		out(b, b.Node("MatMul", []string{x, b.Const(square, 3, 3)}), "n", 3)
+		addOutput(b, b.Node("MatMul", []string{x, b.Const(square, 3, 3)}), "n", 3)
 	}, "n", 3)
 	i, err = featurize.Inspect(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path}, EarlierLayers: 3})
 	if err != nil || len(i.Layers) != 3 || ctx.Err() != nil {
@@ -169,7 +169,7 @@ func TestHugeInputs(t *testing.T) {
 	network := func(dims ...any) string {
 		return tiny(t, 17, func(b *onnx.Builder, x string) {
 			phi := b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1, 2}), onnx.Attr("keepdims", 0))
-			out(b, b.Node("Gemm", []string{b.Node("Reshape", []string{phi, b.Const([]int64{-1, 1})}), b.Const([]float32{1, 2}, 1, 2)}))
+			addOutput(b, b.Node("Gemm", []string{b.Node("Reshape", []string{phi, b.Const([]int64{-1, 1})}), b.Const([]float32{1, 2}, 1, 2)}))
 		}, dims...)
 	}
 	m := open(t, rt, network("n", 16000, 16000), featurize.Options{})
@@ -190,7 +190,7 @@ func TestNamedFeature(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := phiOf(b, x)
-		out(b, gemm(b, b.Node("Reshape", []string{b.Node("Unsqueeze", []string{phi, b.Const([]int64{1})}), b.Const([]int64{-1, h})})))
+		addOutput(b, gemm(b, b.Node("Reshape", []string{b.Node("Unsqueeze", []string{phi, b.Const([]int64{1})}), b.Const([]int64{-1, h})})))
 	}, "n", 3)
 	for feature, exact := range map[string]bool{"Reshape": true, "Unsqueeze": true, "Relu": true, "MatMul": false, "x": false} {
 		m := open(t, rt, path, featurize.Options{Feature: feature})
@@ -206,11 +206,11 @@ func TestDensePrediction(t *testing.T) {
 	rt := runtime(t)
 	for name, build := range map[string]func(b *onnx.Builder, x string){
 		"tokens": func(b *onnx.Builder, x string) {
-			out(b, b.Node("MatMul", []string{x, b.Initializer("W", headWT, h, c)}), "n", 3, c)
+			addOutput(b, b.Node("MatMul", []string{x, b.Initializer("W", headWT, h, c)}), "n", 3, c)
 		},
 		"flattened tokens": func(b *onnx.Builder, x string) {
 			y := b.Node("Gemm", []string{b.Node("Reshape", []string{x, b.Const([]int64{-1, h})}), b.Initializer("W", headWT, h, c)})
-			out(b, b.Node("Reshape", []string{y, b.Const([]int64{-1, 3, c})}), "n", 3, c)
+			addOutput(b, b.Node("Reshape", []string{y, b.Const([]int64{-1, 3, c})}), "n", 3, c)
 		},
 	} {
 		var none *featurize.NoLinearLayerError
@@ -225,7 +225,7 @@ func TestDensePrediction(t *testing.T) {
 func TestInfoJSON(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 12, func(b *onnx.Builder, x string) {
-		out(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}))
+		addOutput(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}))
 	}, "n", 3)
 	got, err := json.Marshal(open(t, rt, path, featurize.Options{}).Info())
 	if err != nil {
@@ -250,10 +250,10 @@ func TestInfoJSON(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	rt := runtime(t)
 	scalar := tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float)}))))
+		addOutput(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float)}))))
 	}, "n", 3)
 	batches := tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float, 1, 3)}))))
+		addOutput(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Input("shift", float, 1, 3)}))))
 	}, 2, 3)
 	labels := tiny(t, 13, func(b *onnx.Builder, x string) {
 		b.Output(b.Node("ArgMax", []string{gemm(b, phiOf(b, x))}), pb.TensorProto_INT64, 1, c)

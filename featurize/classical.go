@@ -15,14 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// classical is the domain of the operators that models of scikit-learn, LightGBM and
+// mlDomain is the domain of the operators that models of scikit-learn, LightGBM and
 // XGBoost are exported to.
-const classical = "ai.onnx.ml"
+const mlDomain = "ai.onnx.ml"
 
-// besideName names the feature of a model without a linear layer, in Options.Feature and
+// inputsAndOutputsName names the feature of a model without a linear layer, in Options.Feature and
 // Info.Feature. This feature consists of the inputs of the trees or similar operators (or
 // else the model's own inputs) and the model's predictions. See Feature.Of.
-const besideName = "attach/inputs-and-outputs"
+const inputsAndOutputsName = "attach/inputs-and-outputs"
 
 // estimators are the operators of the classical domain that predict. Other operators of
 // this domain only prepare data.
@@ -30,69 +30,69 @@ var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
-// answering reports whether a node is an estimator or replaces an estimator.
-func answering(n *pb.NodeProto) bool {
-	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
+// isEstimator reports whether a node is an estimator or replaces an estimator.
+func isEstimator(n *pb.NodeProto) bool {
+	return strings.HasSuffix(n.GetOutput()[0], lowerInputSuffix) || slices.Contains(estimators, n.GetOpType())
 }
 
-// inputsAndOutputs returns the feature of a model without a linear layer: the inputs of its
+// inputsAndOutputsView returns the feature of a model without a linear layer: the inputs of its
 // estimators and its predictions. The view is empty if the model has no suitable numeric
 // inputs.
-func (s source) inputsAndOutputs(w *walk) view {
-	reads := s.firstRead(w.answers)
-	if reads == nil {
-		reads = s.tableInputs(w.answers)
+func (s source) inputsAndOutputsView(w *walk) view {
+	tensors := s.estimatorInputs(w.predictions)
+	if tensors == nil {
+		tensors = s.tableInputs(w.predictions)
 	}
-	if reads == nil {
+	if tensors == nil {
 		return view{}
 	}
-	return view{tensor: besideName, beside: append(reads, w.answers)}
+	return view{tensor: inputsAndOutputsName, concat: append(tensors, w.predictions)}
 }
 
-// firstRead returns the inputs of the estimators before a tensor. Estimators that read
-// predictions of other estimators are skipped. If there are several such inputs, firstRead
-// returns the tensors that the inputs were picked from.
-func (s source) firstRead(tensor string) []string {
-	var reads []string
-	answers := make(map[string]bool)
-	for n := range s.classicalBefore(tensor) {
-		if !answering(n) {
+// estimatorInputs returns the inputs of the estimators before a tensor. Estimators that
+// read predictions of other estimators are skipped. If there are several such inputs,
+// estimatorInputs returns the tensors that the inputs were picked from.
+func (s source) estimatorInputs(tensor string) []string {
+	var tensors []string
+	predictions := make(map[string]bool)
+	for n := range s.mlNodesBefore(tensor) {
+		if !isEstimator(n) {
 			continue
 		}
 		in := n.GetInput()[0]
 		for t := range ancestors(s.g, in) {
-			if answers[t] {
+			if predictions[t] {
 				in = ""
 			}
 		}
-		if in != "" && !slices.Contains(reads, in) {
-			reads = append(reads, in)
+		if in != "" && !slices.Contains(tensors, in) {
+			tensors = append(tensors, in)
 		}
 		for _, t := range n.GetOutput() {
-			answers[t] = true
+			predictions[t] = true
 		}
 	}
-	if len(reads) < 2 {
-		return reads
+	if len(tensors) < 2 {
+		return tensors
 	}
-	var whole []string
-	for _, t := range reads {
-		if from := s.pickedFrom(t); !slices.Contains(whole, from) {
-			whole = append(whole, from)
+	var sources []string
+	for _, t := range tensors {
+		if from := s.columnSource(t); !slices.Contains(sources, from) {
+			sources = append(sources, from)
 		}
 	}
-	return whole
+	return sources
 }
 
-// pickedFrom returns the tensor that the columns in the given tensor were picked from. A
+// columnSource returns the tensor that the columns in the given tensor were picked from. A
 // tensor that was computed from texts is returned unchanged.
-func (s source) pickedFrom(tensor string) string {
-	made := ancestors(s.g, tensor)
-	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.texts() && made[in.name] }) {
+func (s source) columnSource(tensor string) string {
+	deps := ancestors(s.g, tensor)
+	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.takesText() && deps[in.name] }) {
 		return tensor
 	}
-	for n := s.g.Producer(tensor); n != nil && carries(n); n = s.g.Producer(tensor) {
-		from := slices.DeleteFunc(slices.Clone(n.GetInput()), s.is)
+	for n := s.g.Producer(tensor); n != nil && passesThrough(n); n = s.g.Producer(tensor) {
+		from := slices.DeleteFunc(slices.Clone(n.GetInput()), s.isConst)
 		if len(from) != 1 {
 			break
 		}
@@ -105,12 +105,12 @@ func (s source) pickedFrom(tensor string) string {
 // nil if one of them is not a column or a table, because such inputs have more than two
 // axes.
 func (s source) tableInputs(tensor string) []string {
-	made := ancestors(s.g, tensor)
+	deps := ancestors(s.g, tensor)
 	var names []string
 	for _, v := range s.g.Inputs() {
 		t, shape := v.GetType().GetTensorType(), shapeOf(v)
 		switch {
-		case !made[v.GetName()] || t.GetElemType() == int32(pb.TensorProto_STRING):
+		case !deps[v.GetName()] || t.GetElemType() == int32(pb.TensorProto_STRING):
 		case len(shape) == 1, len(shape) == 2 && (shape[1] > 0 || onnx.IsFloat(pb.TensorProto_DataType(t.GetElemType()))):
 			names = append(names, v.GetName())
 		default:
@@ -120,41 +120,41 @@ func (s source) tableInputs(tensor string) []string {
 	return names
 }
 
-// carriers are operators that only select, convert, rearrange or scale values.
-var carriers = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
+// passThroughOps are operators that only select, convert, rearrange or scale values.
+var passThroughOps = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
 
-// carries reports whether a node only selects, converts, rearranges or scales values.
-func carries(n *pb.NodeProto) bool { return slices.Contains(carriers, n.GetOpType()) }
+// passesThrough reports whether a node only selects, converts, rearranges or scales values.
+func passesThrough(n *pb.NodeProto) bool { return slices.Contains(passThroughOps, n.GetOpType()) }
 
-// knowsGaps reports whether the model handles NaN in a tensor, because every NaN reaches
+// handlesNaN reports whether the model handles NaN in a tensor, because every NaN reaches
 // trees or an imputer for NaN.
-func knowsGaps(g *onnx.Graph, tensor string) bool {
-	known := false
-	for n := range readers(g, tensor, carries) {
-		switch op, own := n.GetOpType(), n.GetDomain() == classical; {
-		case op == "IsNaN", own && strings.HasPrefix(op, "TreeEnsemble"):
-			known = true
-		case own && op == "Imputer":
-			if gap := onnx.AttributeFloat(n, "replaced_value_float", 0); gap == gap {
+func handlesNaN(g *onnx.Graph, tensor string) bool {
+	handled := false
+	for n := range readers(g, tensor, passesThrough) {
+		switch op, isML := n.GetOpType(), n.GetDomain() == mlDomain; {
+		case op == "IsNaN", isML && strings.HasPrefix(op, "TreeEnsemble"):
+			handled = true
+		case isML && op == "Imputer":
+			if missing := onnx.AttributeFloat(n, "replaced_value_float", 0); missing == missing {
 				return false
 			}
-			known = true
-		case !carries(n):
+			handled = true
+		case !passesThrough(n):
 			return false
 		}
 	}
-	return known
+	return handled
 }
 
-// probabilities reports whether each row of a tensor consists of probabilities that sum to
+// areProbabilities reports whether each row of a tensor consists of probabilities that sum to
 // 1. It checks this in a run on random inputs.
-func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {
+func (s source) areProbabilities(ctx context.Context, tensor string) (bool, error) {
 	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {
 		return false, err
 	}
 	defer session.Close()
-	out, n, _, _ := s.inputs.try(ctx, s.g, session) // a failed run is no error, because n is then 0
+	out, n, _, _ := s.inputs.tryRun(ctx, s.g, session) // a failed run is no error, because n is then 0
 	if n == 0 {
 		return false, ctx.Err()
 	}
@@ -182,29 +182,29 @@ func (s source) probabilities(ctx context.Context, tensor string) (bool, error) 
 // there are no such operators. Classifiers return labels in addition to scores, so an
 // output that holds no floats implies classification.
 func (s source) taskOf(w *walk) attach.Task {
-	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !floating(v) })
+	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !mayHoldFloats(v) })
 	var task attach.Task
-	for n := range s.classicalBefore(w.output) {
+	for n := range s.mlNodesBefore(w.output) {
 		if labels || w.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
 			return attach.Classification
 		}
-		if answering(n) {
+		if isEstimator(n) {
 			task = attach.Regression
 		}
 	}
 	return task
 }
 
-// classicalBefore yields the classical nodes that a tensor depends on, in the graph's
+// mlNodesBefore yields the classical nodes that a tensor depends on, in the graph's
 // order. Standard nodes that replace classical nodes are included.
-func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
-	made := ancestors(s.g, tensor)
+func (s source) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
+	deps := ancestors(s.g, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
 		for _, n := range s.g.Model.GetGraph().GetNode() {
-			if len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || n.GetDomain() != classical && !strings.HasSuffix(n.GetOutput()[0], lowerInput) {
+			if len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || n.GetDomain() != mlDomain && !strings.HasSuffix(n.GetOutput()[0], lowerInputSuffix) {
 				continue
 			}
-			if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return made[t] }) && !yield(n) {
+			if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return deps[t] }) && !yield(n) {
 				return
 			}
 		}
@@ -215,13 +215,13 @@ func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 // returns nil if the model numbers its classes 0, 1, ….
 func (s source) classNames(w *walk) []string {
 	var names []string
-	made := ancestors(s.g, w.output)
+	deps := ancestors(s.g, w.output)
 	for _, n := range s.g.Model.GetGraph().GetNode() {
-		of := s.namedBy(n)
+		found := s.classNamesIn(n)
 		switch {
-		case n.GetDomain() != classical || len(of) < 2 || len(n.GetOutput()) == 0:
-		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, made[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], unread)]:
-			names = of // the last node with names is nearest to the output
+		case n.GetDomain() != mlDomain || len(found) < 2 || len(n.GetOutput()) == 0:
+		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, deps[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], unusedSuffix)]:
+			names = found // the last node with names is nearest to the output
 		}
 	}
 	numbered, seen := true, make(map[string]bool)
@@ -238,9 +238,9 @@ func (s source) classNames(w *walk) []string {
 	return names
 }
 
-// namedBy returns the class names that a node contains: the names of its columns, or the
+// classNamesIn returns the class names that a node contains: the names of its columns, or the
 // labels that it picks from.
-func (s source) namedBy(n *pb.NodeProto) []string {
+func (s source) classNamesIn(n *pb.NodeProto) []string {
 	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
 		return classLabels(n)
 	}

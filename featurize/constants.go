@@ -34,8 +34,8 @@ func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *
 	return k
 }
 
-// is reports whether a tensor is constant.
-func (k *constants) is(tensor string) bool {
+// isConst reports whether a tensor is constant.
+func (k *constants) isConst(tensor string) bool {
 	if v, ok := k.memo[tensor]; ok {
 		return v
 	}
@@ -49,7 +49,7 @@ func (k *constants) is(tensor string) bool {
 		return false
 	}
 	for _, in := range onnx.Reads(n) {
-		if !k.is(in) {
+		if !k.isConst(in) {
 			return false
 		}
 	}
@@ -64,24 +64,24 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 	}
 	// The binding of ONNX Runtime requires at least one input, so the graph gets an input
 	// that no node reads.
-	const name, wide, one, unused = "attach/constant", "attach/constant/float32", "attach/constant/one", "attach/unused"
+	const name, floatName, oneName, unusedName = "attach/constant", "attach/constant/float32", "attach/constant/one", "attach/unused"
 	body := &pb.GraphProto{
-		Input: []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
+		Input: []*pb.ValueInfoProto{onnx.ValueInfo(unusedName, pb.TensorProto_FLOAT, 1)},
 		Node: []*pb.NodeProto{
-			node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT)),
+			node("Cast", []string{tensor}, floatName, onnx.Attr("to", pb.TensorProto_FLOAT)),
 			// The binding cannot return scalars, so the product with a vector of length 1
 			// turns a scalar into a vector.
-			node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]float32{1}))),
-			node("Mul", []string{wide, one}, name),
+			node("Constant", nil, oneName, onnx.Attr("value", onnx.Tensor([]float32{1}))),
+			node("Mul", []string{floatName, oneName}, name),
 		},
 		Output: []*pb.ValueInfoProto{{Name: new(name)}},
 	}
-	s, err := k.rt.NewSession(ctx, ort.Model{Proto: part(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
+	s, err := k.rt.NewSession(ctx, ort.Model{Proto: subgraph(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
 	}
 	defer s.Close()
-	x, err := wrap([]int{1}, []float32{0})
+	x, err := newTensor([]int{1}, []float32{0})
 	if err != nil {
 		return nil, nil, err
 	}

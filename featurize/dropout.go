@@ -25,7 +25,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 	case n.dropouts == 0 && p == 0:
 		return nil, ood.ErrNoDropout
 	}
-	s, err := n.stochastic(ctx)
+	s, err := n.dropoutModel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 		}
 		return b, err
 	}
-	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), single(x), run, nil) {
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), oneBlock(x), run, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -52,16 +52,16 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 		}
 		for s := range passes {
 			for i, row := range b.rows {
-				at := (s*len(b.rows) + i) * b.c
-				copy(out[(s*x.Len()+row)*b.c:], b.logits[at:at+b.c])
+				start := (s*len(b.rows) + i) * b.c
+				copy(out[(s*x.Len()+row)*b.c:], b.logits[start:start+b.c])
 			}
 		}
 	}
 	return out, nil
 }
 
-// stochastic returns the model split for dropout, and builds it on the first call.
-func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
+// dropoutModel returns the model split for dropout, and builds it on the first call.
+func (m *Model) dropoutModel(ctx context.Context) (*dropoutModel, error) {
 	m.derived.mu.Lock()
 	defer m.derived.mu.Unlock()
 	if m.derived.dropout != nil {
@@ -71,7 +71,7 @@ func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := m.makeStochastic(ctx, g)
+	s, err := m.newDropoutModel(ctx, g)
 	if err != nil {
 		return nil, fmt.Errorf("cannot run the model with dropout: %w", err)
 	}
@@ -81,13 +81,13 @@ func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 
 // runDropout returns the logits of a chunk's n rows with dropout, as passes×n×c numbers,
 // where c is the number of outputs.
-func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes int, p float64, seed uint64) ([]float32, error) {
-	x, err := m.inputs.wrap(c.tensors)
+func (m *Model) runDropout(ctx context.Context, s *dropoutModel, c chunk, passes int, p float64, seed uint64) ([]float32, error) {
+	x, err := m.inputs.newTensors(c.tensors)
 	if err != nil {
 		return nil, err
 	}
 	defer closeAll(x)
-	out, err := s.before.Run(ctx, x)
+	out, err := s.first.Run(ctx, x)
 	if err != nil {
 		return nil, runError(ctx, c, err)
 	}
@@ -96,7 +96,7 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	masks := make([][]float32, len(s.layers))
 	defer func() { closeAll(in[:len(s.layers)]) }()
 	for i := range s.layers {
-		shape := ort.View[int64](out[s.shapes[i]])
+		shape := ort.View[int64](out[s.shapeOutputs[i]])
 		size := int64(1)
 		for _, d := range shape {
 			size *= d
@@ -106,11 +106,11 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 			return nil, err
 		}
 	}
-	for _, at := range s.takes {
-		if at < 0 {
-			in = append(in, x[-1-at])
+	for _, index := range s.secondInputs {
+		if index < 0 {
+			in = append(in, x[-1-index])
 		} else {
-			in = append(in, out[at])
+			in = append(in, out[index])
 		}
 	}
 	var all []float32
@@ -123,9 +123,9 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 			if l.node == nil {
 				rate = p
 			}
-			dropMask(masks[i], rows, rate, seed, pass, i)
+			fillDropMask(masks[i], rows, rate, seed, pass, i)
 		}
-		logits, err := s.after.Run(ctx, in)
+		logits, err := s.second.Run(ctx, in)
 		if err != nil {
 			return nil, runError(ctx, c, err)
 		}
@@ -139,11 +139,11 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	return all, nil
 }
 
-// dropMask fills a mask of shape rows×width. It sets an element to 0 with probability rate,
+// fillDropMask fills a mask of shape rows×width. It sets an element to 0 with probability rate,
 // and to 1/(1−rate) otherwise. All rows get the same mask, which depends only on the seed,
 // the pass and the layer. So each pass runs one thinned network, and the result for a row
 // does not depend on the row's position.
-func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer int) {
+func fillDropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer int) {
 	if rows == 0 {
 		return
 	}

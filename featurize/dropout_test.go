@@ -23,12 +23,12 @@ func dropoutNet(t testing.TB, opset int64) string {
 		return b.Node("Dropout", []string{x, b.Const(rate)})
 	}
 	return tiny(t, opset, func(b *onnx.Builder, x string) {
-		out(b, b.Node("Softmax", []string{gemm(b, drop(b, phiOf(b, drop(b, x, .5)), .25))}, onnx.Attr("axis", 1)))
+		addOutput(b, b.Node("Softmax", []string{gemm(b, drop(b, phiOf(b, drop(b, x, .5)), .25))}, onnx.Attr("axis", 1)))
 	}, "n", 3)
 }
 
-// passes returns the logits of n passes with dropout, for rows whose first number is start.
-func passes(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n int, p float64, seed uint64) []float32 {
+// dropoutPasses returns the logits of n passes with dropout, for rows whose first number is start.
+func dropoutPasses(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n int, p float64, seed uint64) []float32 {
 	t.Helper()
 	block := ood.BlockOf(shape, x)
 	block.Start = start
@@ -47,10 +47,10 @@ func TestDropout(t *testing.T) {
 	x := []float32{1, 2, 3}
 	var mean, second [c]float64
 	for bits := range 1 << (3 + h) {
-		chance := 1.0
+		probability := 1.0
 		row := []float64{1, 2, 3}
 		for k := range row {
-			chance *= .5
+			probability *= .5
 			row[k] *= 2 * float64(bits>>k&1)
 		}
 		var z [c]float64
@@ -63,17 +63,17 @@ func TestDropout(t *testing.T) {
 				phi += row[k] * float64(trunk[k*h+j])
 			}
 			if bits>>(3+j)&1 == 0 {
-				chance *= .25
+				probability *= .25
 				continue
 			}
-			chance *= .75
+			probability *= .75
 			for i := range c {
 				z[i] += max(phi, 0) / .75 * float64(headW[i*h+j])
 			}
 		}
 		for i := range c {
-			mean[i] += chance * z[i]
-			second[i] += chance * z[i] * z[i]
+			mean[i] += probability * z[i]
+			second[i] += probability * z[i] * z[i]
 		}
 	}
 	for _, opset := range []int64{9, 13} {
@@ -82,7 +82,7 @@ func TestDropout(t *testing.T) {
 			t.Fatalf("opset %d: %d dropout layers, want 2", opset, m.Network().Dropouts())
 		}
 		const n = 20000
-		z := passes(t, m, []int{1, 3}, x, 0, n, 0, 1)
+		z := dropoutPasses(t, m, []int{1, 3}, x, 0, n, 0, 1)
 		for i := range c {
 			sum, squares := 0.0, 0.0
 			for s := range n {
@@ -107,19 +107,19 @@ func TestDropoutSeeds(t *testing.T) {
 	x := noise(3 * 7)
 	path := dropoutNet(t, 13)
 	m := open(t, rt, path, featurize.Options{Batch: 4})
-	z := passes(t, m, []int{7, 3}, x, 0, 3, 0, 5)
-	if again := passes(t, open(t, rt, path, featurize.Options{Batch: 7}), []int{7, 3}, x, 0, 3, 0, 5); !slices.Equal(z, again) {
+	z := dropoutPasses(t, m, []int{7, 3}, x, 0, 3, 0, 5)
+	if again := dropoutPasses(t, open(t, rt, path, featurize.Options{Batch: 7}), []int{7, 3}, x, 0, 3, 0, 5); !slices.Equal(z, again) {
 		t.Error("the same seed in batches of another size gives other logits")
 	}
-	if other := passes(t, m, []int{7, 3}, x, 0, 3, 0, 6); slices.Equal(z, other) {
+	if other := dropoutPasses(t, m, []int{7, 3}, x, 0, 3, 0, 6); slices.Equal(z, other) {
 		t.Error("another seed gives the same logits")
 	}
 	if slices.Equal(z[:7*c], z[7*c:14*c]) {
 		t.Error("two passes are the same")
 	}
-	tail := passes(t, m, []int{2, 3}, x[5*3:], 0, 3, 0, 5)
+	tail := dropoutPasses(t, m, []int{2, 3}, x[5*3:], 0, 3, 0, 5)
 	for s := range 3 {
-		near(t, "rows that stand first", tail[s*2*c:(s+1)*2*c], z[(s*7+5)*c:(s+1)*7*c], 0)
+		checkNear(t, "rows that stand first", tail[s*2*c:(s+1)*2*c], z[(s*7+5)*c:(s+1)*7*c], 0)
 	}
 }
 
@@ -149,16 +149,16 @@ func TestDropoutInserted(t *testing.T) {
 		// Each row's logits must match one of the 2⁴ masks.
 		const rate = .4
 		phis := trunkOf(x)
-		z := passes(t, m, []int{5, 3}, x, 0, 4, rate, 1)
+		z := dropoutPasses(t, m, []int{5, 3}, x, 0, 4, rate, 1)
 		for at := 0; at < len(z); at += c {
 			row := at / c % 5
 			best := math.Inf(1)
 			for bits := range 1 << h {
-				kept := make([]float32, h)
+				remaining := make([]float32, h)
 				for j := range h {
-					kept[j] = phis[row*h+j] * float32(bits>>j&1) / (1 - rate)
+					remaining[j] = phis[row*h+j] * float32(bits>>j&1) / (1 - rate)
 				}
-				best = min(best, relative(z[at:at+c], affine(kept, headW, headB, h)))
+				best = min(best, relative(z[at:at+c], affine(remaining, headW, headB, h)))
 			}
 			if best > k.tol {
 				t.Errorf("%v: logits %v of row %d are those of no mask", k.elem, z[at:at+c], row)
@@ -185,8 +185,8 @@ func TestDropoutCut(t *testing.T) {
 		number := b.Node("ReduceMax", []string{as(b.Initializer("numbers", []float32{.25, .5}), elem)}, onnx.Attr("keepdims", 0))
 		number = b.Node("Mul", []string{b.Node("ReduceMax", []string{b.Node("Sign", []string{b.Node("Abs", []string{x})})}, onnx.Attr("keepdims", 0)), number})
 		// The rank of this tensor is unknown before the graph runs.
-		places := b.Node("NonZero", []string{b.Node("Greater", []string{b.Node("Shape", []string{x}), b.Const(int64(-1))})})
-		unknown := b.Node("ReduceMax", []string{x, b.Node("Reshape", []string{places, b.Const([]int64{-1})})}, onnx.Attr("keepdims", 0))
+		indexes := b.Node("NonZero", []string{b.Node("Greater", []string{b.Node("Shape", []string{x}), b.Const(int64(-1))})})
+		unknown := b.Node("ReduceMax", []string{x, b.Node("Reshape", []string{indexes, b.Const([]int64{-1})})}, onnx.Attr("keepdims", 0))
 		nothing := b.Node("Mul", []string{b.Node("Dropout", []string{phi, b.Const(float32(.5))}), as(b.Const(float32(0)), elem)})
 		v := b.Node("Add", []string{b.Node("Add", []string{phi, nothing}), b.Node("Add", []string{b.Node("Add", []string{nothing, number}), unknown})})
 		b.Output(as(b.Node("MatMul", []string{v, as(b.Initializer("W", headW, h, c), elem)}), float), float, "n", c)
@@ -200,6 +200,6 @@ func TestDropoutCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, elem.String(), passes(t, m, []int{2, 3}, rows.Tensors[0].Data, 0, 1, 0, 1), want.Logits.Data, 1e-3)
+		checkNear(t, elem.String(), dropoutPasses(t, m, []int{2, 3}, rows.Tensors[0].Data, 0, 1, 0, 1), want.Logits.Data, 1e-3)
 	}
 }

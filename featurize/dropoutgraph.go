@@ -25,13 +25,13 @@ type dropLayer struct {
 	node *pb.NodeProto
 }
 
-// dropLayers lists the Dropout nodes that the tensor need depends on, if their rate lies
+// findDropLayers lists the Dropout nodes that a tensor depends on, if their rate lies
 // strictly between 0 and 1.
-func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
+func findDropLayers(g *onnx.Graph, dir, tensor string) ([]dropLayer, error) {
 	var list []dropLayer
-	made := ancestors(g, need)
+	deps := ancestors(g, tensor)
 	for _, n := range g.Model.GetGraph().GetNode() {
-		if n.GetOpType() != "Dropout" || len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || !made[n.GetOutput()[0]] {
+		if n.GetOpType() != "Dropout" || len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || !deps[n.GetOutput()[0]] {
 			continue
 		}
 		l := dropLayer{in: n.GetInput()[0], out: n.GetOutput()[0], node: n, rate: float64(onnx.AttributeFloat(n, "ratio", .5))}
@@ -53,114 +53,114 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	return list, nil
 }
 
-// stochastic is a model that is split in two before its first dropout layers. The first
+// dropoutModel is a model that is split in two before its first dropout layers. The first
 // part runs once, and the second part runs once for each pass.
-type stochastic struct {
-	before, after *ort.Session
+type dropoutModel struct {
+	first, second *ort.Session
 	layers        []dropLayer
-	// takes lists the inputs of the second part that follow the masks. An entry i ≥ 0 is
+	// secondInputs lists the inputs of the second part that follow the masks. An entry i ≥ 0 is
 	// output i of the first part. An entry −1−i is input i of the model.
-	takes []int
-	// shapes lists, for each layer, which output of the first part holds the shape of its
+	secondInputs []int
+	// shapeOutputs lists, for each layer, which output of the first part holds the shape of its
 	// mask.
-	shapes []int
+	shapeOutputs []int
 }
 
-func (s *stochastic) close() error {
+func (s *dropoutModel) close() error {
 	if s == nil {
 		return nil
 	}
-	return errors.Join(s.before.Close(), s.after.Close())
+	return errors.Join(s.first.Close(), s.second.Close())
 }
 
-// makeStochastic splits the model in g. If the model has no dropout layers, it first
+// newDropoutModel splits the model in g. If the model has no dropout layers, it first
 // inserts one before the last layer.
-func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
+func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutModel, error) {
 	dir := filepath.Dir(m.path)
 	g, err := onnx.Upgrade(g, dir)
 	if err != nil {
 		return nil, err
 	}
-	model := exposed(g, m.inputs, m.views[1:2], []string{logitsName})
+	model := exposeViews(g, m.inputs, m.views[1:2], []string{logitsName})
 	index := onnx.Extend(model).Index()
 	typeOf := autodiff.Types(index, dir)
-	layers, err := dropLayers(index, dir, logitsName)
+	layers, err := findDropLayers(index, dir, logitsName)
 	if err == nil && len(layers) == 0 {
 		layers, err = m.insertDropout(model.Graph)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &stochastic{layers: layers}
-	inputs, err := s.keepBehind(model, newConstants(index, dir, m.rt), typeOf)
+	s := &dropoutModel{layers: layers}
+	inputs, err := s.maskLayers(model, newConstants(index, dir, m.rt), typeOf)
 	if err != nil {
 		return nil, err
 	}
-	after := part(onnx.Extend(model).Index(), nil, &pb.GraphProto{Input: inputs, Output: model.Graph.Output}, logitsName)
+	secondProto := subgraph(onnx.Extend(model).Index(), nil, &pb.GraphProto{Input: inputs, Output: model.Graph.Output}, logitsName)
 
-	infos, heads := m.inputs.declare(g)
+	infos, casts := m.inputs.declare(g)
 	body := &pb.GraphProto{Input: infos}
-	var cut, made, fed []string
-	output := func(v *pb.ValueInfoProto) int {
+	var needed, firstOutputs, secondFeeds []string
+	addOutput := func(v *pb.ValueInfoProto) int {
 		body.Output = append(body.Output, v)
-		made = append(made, v.GetName())
-		return len(made) - 1
+		firstOutputs = append(firstOutputs, v.GetName())
+		return len(firstOutputs) - 1
 	}
 	for i, l := range layers {
 		name := fmt.Sprintf("attach/shape/%d", i)
 		body.Node = append(body.Node, node("Shape", []string{l.in}, name))
-		s.shapes = append(s.shapes, output(onnx.ValueInfo(name, pb.TensorProto_INT64, -1)))
-		cut, fed = append(cut, l.in), append(fed, maskName(i))
+		s.shapeOutputs = append(s.shapeOutputs, addOutput(onnx.ValueInfo(name, pb.TensorProto_INT64, -1)))
+		needed, secondFeeds = append(needed, l.in), append(secondFeeds, maskName(i))
 	}
 	var received []*pb.NodeProto
-	for _, v := range cutInputs(after.Graph, typeOf) {
-		cut = append(cut, v.GetName())
-		at := slices.Index(m.inputs.feeds(), v.GetName())
-		if at >= 0 {
-			at = -1 - at
+	for _, v := range missingInputs(secondProto.Graph, typeOf) {
+		needed = append(needed, v.GetName())
+		position := slices.Index(m.inputs.feeds(), v.GetName())
+		if position >= 0 {
+			position = -1 - position
 		} else {
-			give, take := passed(v)
-			body.Node, received = append(body.Node, give...), append(received, take...)
-			at = output(v)
+			send, receive := transferNodes(v)
+			body.Node, received = append(body.Node, send...), append(received, receive...)
+			position = addOutput(v)
 		}
 		v.GetType().GetTensorType().Shape = nil
-		after.Graph.Input, fed = append(after.Graph.Input, v), append(fed, v.GetName())
-		s.takes = append(s.takes, at)
+		secondProto.Graph.Input, secondFeeds = append(secondProto.Graph.Input, v), append(secondFeeds, v.GetName())
+		s.secondInputs = append(s.secondInputs, position)
 	}
-	after.Graph.Node = append(received, after.Graph.Node...)
-	before := ort.Model{Proto: part(g, heads, body, cut...), Dir: dir}
-	if s.before, err = m.rt.NewSession(ctx, before, m.inputs.feeds(), made); err != nil {
+	secondProto.Graph.Node = append(received, secondProto.Graph.Node...)
+	firstModel := ort.Model{Proto: subgraph(g, casts, body, needed...), Dir: dir}
+	if s.first, err = m.rt.NewSession(ctx, firstModel, m.inputs.feeds(), firstOutputs); err != nil {
 		return nil, err
 	}
-	if s.after, err = m.rt.NewSession(ctx, ort.Model{Proto: after, Dir: dir}, fed, []string{logitsName}); err != nil {
-		s.before.Close()
+	if s.second, err = m.rt.NewSession(ctx, ort.Model{Proto: secondProto, Dir: dir}, secondFeeds, []string{logitsName}); err != nil {
+		s.first.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// passed redeclares a tensor that the first session returns and the second session takes.
-// The nodes give convert it after the first session, and the nodes take convert it back.
-// They are needed because sessions can exchange neither half-precision numbers nor scalars.
-// A tensor whose axes are not declared may be a scalar.
-func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
+// transferNodes redeclares a tensor that the first session returns and the second session
+// takes. The nodes in send convert it after the first session, and the nodes in receive
+// convert it back. Conversion is needed because sessions can exchange neither
+// half-precision numbers nor scalars. A tensor whose axes are not declared may be a scalar.
+func transferNodes(v *pb.ValueInfoProto) (send, receive []*pb.NodeProto) {
 	t, name := v.GetType().GetTensorType(), v.GetName()
-	elem, wide := t.GetElemType(), t.GetElemType()
-	if wide == int32(pb.TensorProto_FLOAT16) || wide == int32(pb.TensorProto_BFLOAT16) {
-		wide = int32(pb.TensorProto_FLOAT)
+	elem, floatElem := t.GetElemType(), t.GetElemType()
+	if floatElem == int32(pb.TensorProto_FLOAT16) || floatElem == int32(pb.TensorProto_BFLOAT16) {
+		floatElem = int32(pb.TensorProto_FLOAT)
 	}
 	to := func(elem int32) *pb.AttributeProto { return onnx.Attr("to", pb.TensorProto_DataType(elem)) }
-	v.Name, t.ElemType = new(name+"/passed"), &wide
+	v.Name, t.ElemType = new(name+"/passed"), &floatElem
 	if len(t.GetShape().GetDim()) > 0 {
-		return []*pb.NodeProto{node("Cast", []string{name}, v.GetName(), to(wide))}, []*pb.NodeProto{node("Cast", []string{v.GetName()}, name, to(elem))}
+		return []*pb.NodeProto{node("Cast", []string{name}, v.GetName(), to(floatElem))}, []*pb.NodeProto{node("Cast", []string{v.GetName()}, name, to(elem))}
 	}
 	axis := func(of string) *pb.NodeProto {
 		return node("Constant", nil, of+"/axis", onnx.Attr("value", onnx.Tensor([]int64{0})))
 	}
-	given, taken := name+"/given", name+"/taken"
-	give = []*pb.NodeProto{node("Cast", []string{name}, given, to(wide)), axis(given), node("Unsqueeze", []string{given, given + "/axis"}, v.GetName())}
-	take = []*pb.NodeProto{axis(taken), node("Squeeze", []string{v.GetName(), taken + "/axis"}, taken), node("Cast", []string{taken}, name, to(elem))}
-	return give, take
+	sent, received := name+"/given", name+"/taken"
+	send = []*pb.NodeProto{node("Cast", []string{name}, sent, to(floatElem)), axis(sent), node("Unsqueeze", []string{sent, sent + "/axis"}, v.GetName())}
+	receive = []*pb.NodeProto{axis(received), node("Squeeze", []string{v.GetName(), received + "/axis"}, received), node("Cast", []string{received}, name, to(elem))}
+	return send, receive
 }
 
 // insertDropout inserts a dropout layer between the features φ and the nodes that read φ.
@@ -187,69 +187,69 @@ func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
 // maskName returns the name of the graph input that holds the mask of layer i.
 func maskName(i int) string { return fmt.Sprintf("attach/mask/%d", i) }
 
-// keepBehind replaces each dropout layer by a product with a mask, and declares the masks
+// maskLayers replaces each dropout layer by a product with a mask, and declares the masks
 // as inputs. It removes the nodes that neither depend on a dropout layer nor are constant.
-func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(string) *pb.ValueInfoProto) ([]*pb.ValueInfoProto, error) {
-	behind := make(map[string]bool)
-	drops := make(map[*pb.NodeProto]bool)
-	var kept []*pb.NodeProto
+func (s *dropoutModel) maskLayers(model *pb.ModelProto, k *constants, typeOf func(string) *pb.ValueInfoProto) ([]*pb.ValueInfoProto, error) {
+	downstream := make(map[string]bool)
+	isDropout := make(map[*pb.NodeProto]bool)
+	var nodes []*pb.NodeProto
 	var masks []*pb.ValueInfoProto
 	for i, l := range s.layers {
 		mask := maskName(i)
 		v := onnx.ValueInfo(mask, pb.TensorProto_FLOAT)
 		v.GetType().GetTensorType().Shape = nil
 		masks = append(masks, v)
-		behind[l.out], drops[l.node] = true, true
+		downstream[l.out], isDropout[l.node] = true, true
 	}
 	multiply := func(i int) {
 		l, mask := s.layers[i], maskName(i)
 		if t := typeOf(l.in).GetType().GetTensorType().GetElemType(); t != int32(pb.TensorProto_FLOAT) && t != 0 {
-			kept = append(kept, node("Cast", []string{mask}, mask+"/cast", onnx.Attr("to", pb.TensorProto_DataType(t))))
+			nodes = append(nodes, node("Cast", []string{mask}, mask+"/cast", onnx.Attr("to", pb.TensorProto_DataType(t))))
 			mask += "/cast"
 		}
-		kept = append(kept, node("Mul", []string{l.in, mask}, l.out))
+		nodes = append(nodes, node("Mul", []string{l.in, mask}, l.out))
 	}
 	if s.layers[0].node == nil {
 		multiply(0)
 	}
 	for _, n := range model.Graph.Node {
-		if drops[n] {
+		if isDropout[n] {
 			multiply(slices.IndexFunc(s.layers, func(l dropLayer) bool { return l.node == n }))
 			continue
 		}
-		constant := len(n.GetOutput()) > 0 && k.is(n.GetOutput()[0])
-		if slices.ContainsFunc(onnx.Reads(n), func(in string) bool { return behind[in] }) {
+		constant := len(n.GetOutput()) > 0 && k.isConst(n.GetOutput()[0])
+		if slices.ContainsFunc(onnx.Reads(n), func(in string) bool { return downstream[in] }) {
 			for _, out := range n.GetOutput() {
-				behind[out] = true
+				downstream[out] = true
 			}
 		} else if !constant {
 			continue
 		}
-		kept = append(kept, n)
+		nodes = append(nodes, n)
 	}
-	if !behind[logitsName] {
+	if !downstream[logitsName] {
 		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q", ood.ErrNoDropout, s.layers[0].in)
 	}
-	model.Graph.Node = kept
+	model.Graph.Node = nodes
 	return masks, nil
 }
 
-// cutInputs declares the tensors that the nodes of a graph read but do not compute.
-func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
-	made := onnx.DefinedNames(g)
-	made[""] = true
-	var cut []*pb.ValueInfoProto
+// missingInputs declares the tensors that the nodes of a graph read but do not compute.
+func missingInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
+	computed := onnx.DefinedNames(g)
+	computed[""] = true
+	var missing []*pb.ValueInfoProto
 	for _, n := range g.Node {
 		for _, in := range onnx.Reads(n) {
-			if !made[in] {
-				made[in] = true
+			if !computed[in] {
+				computed[in] = true
 				v := typeOf(in)
 				if v.GetType().GetTensorType().GetElemType() == 0 {
 					v.GetType().GetTensorType().ElemType = new(int32(pb.TensorProto_FLOAT))
 				}
-				cut = append(cut, v)
+				missing = append(missing, v)
 			}
 		}
 	}
-	return cut
+	return missing
 }

@@ -19,8 +19,8 @@ import (
 // are the means of these states over the mask. An unusual text must get a higher score than
 // an ordinary one.
 func TestEmbedding(t *testing.T) {
-	whole := clinc(t)
-	g, err := onnx.Load(whole.path)
+	full := openClinc(t)
+	g, err := onnx.Load(full.path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestEmbedding(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{tokenizerFile, tokenizerConfigFile, configFile} {
-		content, err := os.ReadFile(filepath.Join(filepath.Dir(whole.path), name))
+		content, err := os.ReadFile(filepath.Join(filepath.Dir(full.path), name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), content, 0o644)
 		}
@@ -51,14 +51,14 @@ func TestEmbedding(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if i := m.Info(); i.Task != attach.Embedding || i.OutputsWidth != 0 || i.Feature.Width != 128 || !m.pads {
+	if i := m.Info(); i.Task != attach.Embedding || i.OutputsWidth != 0 || i.Feature.Width != 128 || !m.canPad {
 		t.Errorf("%+v", i)
 	}
-	texts, _ := sentences(t, "val.csv")
+	texts, _ := clincTexts(t, "val.csv")
 	texts = texts[:400]
 	run := func(m *Model, list ...string) ood.Batch {
 		t.Helper()
-		b, err := m.All(t.Context(), single(ood.InputBlock{Tensors: []ood.Tensor{words("", list...)}}), len(list), nil)
+		b, err := m.All(t.Context(), oneBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", list...)}}), len(list), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,14 +66,14 @@ func TestEmbedding(t *testing.T) {
 	}
 	all := run(m, texts...)
 	o.Feature = states
-	other, err := Open(t.Context(), whole.path, o)
+	other, err := Open(t.Context(), full.path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	named := run(other, texts[:9]...)
 	for i := range 9 {
-		if !equalButForRounding(rows.Row(all.Features, i), rows.Row(named.Features, i)) {
+		if !equalUpToRounding(rows.Row(all.Features, i), rows.Row(named.Features, i)) {
 			t.Errorf("row %d differs from that of the whole network", i)
 		}
 	}

@@ -125,11 +125,11 @@ func ExampleAttached_Texts() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	answers, err := net.Texts(ctx, p, "what is my balance", "why is the sky blue")
+	predictions, err := net.Texts(ctx, p, "what is my balance", "why is the sky blue")
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, a := range answers {
+	for _, a := range predictions {
 		fmt.Println(a.Name, a.Confidence, a.PValue, a.Flag)
 	}
 }

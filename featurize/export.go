@@ -54,32 +54,32 @@ type Exported struct {
 // graph, Export writes nothing and returns an error with the reason. Export refuses to
 // overwrite the original model, its weights or a .attach file.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
-	if err := spares(cmp.Or(o.Model, b.Base.Path), path); err != nil {
+	if err := checkOverwrite(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
 	}
-	e := exporting{bundle: b, o: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
+	e := exporter{bundle: b, o: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
-		e.to = onnx.NewBuilder("attach", headsOpset)
-		e.to.Note("attach.heads_only", "true")
+		e.builder = onnx.NewBuilder("attach", headsOpset)
+		e.builder.Note("attach.heads_only", "true")
 	} else {
-		err = e.base(ctx, o)
+		err = e.addModel(ctx, o)
 	}
 	if err != nil {
-		return e.done, err
+		return e.result, err
 	}
-	left, err := writeGraph(b, e.to, e.rows, e.o)
+	omitted, err := writeGraph(b, e.builder, e.rows, e.o)
 	if err != nil {
-		return e.done, err
+		return e.result, err
 	}
-	for _, what := range left {
-		e.done.Notes = append(e.done.Notes, "left out: "+what)
+	for _, what := range omitted {
+		e.result.Notes = append(e.result.Notes, "left out: "+what)
 	}
-	m, err := e.to.Model()
+	m, err := e.builder.Model()
 	if err != nil {
-		return e.done, err
+		return e.result, err
 	}
-	own := func(list []*pb.ValueInfoProto) (names []string) {
+	addedNames := func(list []*pb.ValueInfoProto) (names []string) {
 		for _, v := range list {
 			if strings.HasPrefix(v.GetName(), ownPrefix) {
 				names = append(names, v.GetName())
@@ -87,44 +87,44 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 		}
 		return names
 	}
-	e.done.Outputs, e.done.Inputs = own(m.GetGraph().GetOutput()), own(m.GetGraph().GetInput())
-	e.done.Data, err = onnx.Save(ctx, m, e.dir, path)
-	return e.done, err
+	e.result.Outputs, e.result.Inputs = addedNames(m.GetGraph().GetOutput()), addedNames(m.GetGraph().GetInput())
+	e.result.Data, err = onnx.Save(ctx, m, e.dir, path)
+	return e.result, err
 }
 
-// spares returns an error if the export would overwrite a .attach file, the model or the
+// checkOverwrite returns an error if the export would overwrite a .attach file, the model or the
 // model's weights.
-func spares(model, path string) error {
-	var reads []os.FileInfo
+func checkOverwrite(model, path string) error {
+	var originals []os.FileInfo
 	for _, out := range []string{path, path + onnx.DataSuffix} {
-		at, err := os.Stat(out)
+		info, err := os.Stat(out)
 		if err != nil {
 			continue
 		}
 		if _, err := attach.Open(out); err == nil || errors.Is(err, attach.ErrUnknownMethod) {
 			return fmt.Errorf("the export would replace %s, which is a .attach file: write to another file", out)
 		}
-		if reads == nil {
-			reads = filesOf(model)
+		if originals == nil {
+			originals = modelFiles(model)
 		}
-		if slices.ContainsFunc(reads, func(r os.FileInfo) bool { return os.SameFile(r, at) }) {
+		if slices.ContainsFunc(originals, func(r os.FileInfo) bool { return os.SameFile(r, info) }) {
 			return fmt.Errorf("the export would replace %s, which belongs to the original model: write to another file", out)
 		}
 	}
 	return nil
 }
 
-// filesOf returns the files of a model that exist: the model itself and its external
+// modelFiles returns the files of a model that exist: the model itself and its external
 // weights.
-func filesOf(path string) (files []os.FileInfo) {
+func modelFiles(path string) (files []os.FileInfo) {
 	path, _, err := findModel(path)
 	if err != nil {
 		return nil // the caller gets this error when it reads the model
 	}
 	names := []string{path}
 	if g, err := load(path); err == nil {
-		outside, _ := g.External()
-		for _, name := range outside {
+		external, _ := g.External()
+		for _, name := range external {
 			names = append(names, filepath.Join(filepath.Dir(path), name))
 		}
 	}
@@ -144,22 +144,22 @@ const (
 	rowsPrefix = "attach/rows/"
 )
 
-// exporting is an export in progress: the .attach file and the graph that it is written to.
-type exporting struct {
-	bundle *attach.Bundle
-	o      graphOptions
-	to     *onnx.Builder
-	rows   graph.Batch // empty if the graph has no model
-	dir    string      // folder of the model's external weights
-	done   Exported
+// exporter is an export in progress: the .attach file and the graph that it is written to.
+type exporter struct {
+	bundle  *attach.Bundle
+	o       graphOptions
+	builder *onnx.Builder
+	rows    graph.Batch // empty if the graph has no model
+	dir     string      // folder of the model's external weights
+	result  Exported
 }
 
 // headsOpset is the operator set of an exported graph that does not contain the model.
 const headsOpset = 17
 
-// base starts the graph with the model's nodes, and adds the tensors that hold features,
+// addModel starts the graph with the model's nodes, and adds the tensors that hold features,
 // logits and earlier layers.
-func (e *exporting) base(ctx context.Context, o ExportOptions) error {
+func (e *exporter) addModel(ctx context.Context, o ExportOptions) error {
 	a, err := OpenFor(ctx, e.bundle, o.Model, o.Options)
 	if err != nil {
 		return err
@@ -175,10 +175,10 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 			return fmt.Errorf("%s already has %s: export from the original model", a.path, v.GetName())
 		}
 	}
-	if err := e.raise(g); err != nil {
+	if err := e.raiseVersions(g); err != nil {
 		return fmt.Errorf("%s: %w", a.path, err)
 	}
-	e.tensors(g)
+	e.replaceZipMaps(g)
 	body := g.Model.GetGraph()
 	names := []string{rowsPrefix + "features", rowsPrefix + "logits"}
 	for i := range a.views[2:] {
@@ -196,64 +196,64 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	} else if len(in.axes) > 0 && in.axes[0] != "" {
 		e.o.rows = in.axes[0]
 	}
-	e.to = onnx.Extend(g.Model)
-	of := func(i, width int) graph.Tensor {
-		return graph.Wrap(e.to, names[i], pb.TensorProto_FLOAT, width)
+	e.builder = onnx.Extend(g.Model)
+	tensorOf := func(i, width int) graph.Tensor {
+		return graph.Wrap(e.builder, names[i], pb.TensorProto_FLOAT, width)
 	}
-	e.rows.Features = of(0, e.bundle.Base.Width)
+	e.rows.Features = tensorOf(0, e.bundle.Base.Width)
 	if a.info.Logits != "" {
-		e.rows.Logits = of(1, cmp.Or(e.bundle.Base.Outputs, a.info.OutputsWidth))
+		e.rows.Logits = tensorOf(1, cmp.Or(e.bundle.Base.Outputs, a.info.OutputsWidth))
 	}
 	for i, l := range e.bundle.Base.Layers {
-		e.rows.Layers = append(e.rows.Layers, of(2+i, l.Width))
+		e.rows.Layers = append(e.rows.Layers, tensorOf(2+i, l.Width))
 	}
 	version := int64(0)
 	for _, set := range g.Model.GetOpsetImport() {
-		if set.GetDomain() == classical {
+		if set.GetDomain() == mlDomain {
 			version = set.GetVersion()
 		}
 	}
-	e.rows.Gaps = a.Model.inputs.writeGaps(e.to, version)
+	e.rows.Gaps = a.Model.inputs.writeGaps(e.builder, version)
 	return nil
 }
 
-// leastOpset is the oldest operator set that contains all operators that Export adds.
-// leastIR is the oldest IR version in which inputs can have defaults.
-const leastOpset, leastIR = 9, 4
+// minOpset is the oldest operator set that contains all operators that Export adds. minIR
+// is the oldest IR version in which inputs can have defaults.
+const minOpset, minIR = 9, 4
 
-// raise updates an old model to leastOpset and leastIR. It returns an error if the new
+// raiseVersions updates an old model to minOpset and minIR. It returns an error if the new
 // operator set would change the meaning of a node.
-func (e *exporting) raise(g *onnx.Graph) error {
+func (e *exporter) raiseVersions(g *onnx.Graph) error {
 	m := g.Model
-	if old := g.Opset(); old < leastOpset {
+	if old := g.Opset(); old < minOpset {
 		changed := []string{"Upsample", "Scan"} // operator sets 8 and 9 changed these operators
-		stuck := func(n *pb.NodeProto) bool {
+		incompatible := func(n *pb.NodeProto) bool {
 			return onnx.IsDefault(n.GetDomain()) && (slices.Contains(changed, n.GetOpType()) || onnx.AttributeInt(n, "spatial", 1) == 0)
 		}
-		if at := slices.IndexFunc(m.GetGraph().GetNode(), stuck); old < 7 || at >= 0 {
-			return fmt.Errorf("its operator set is %d, and attach needs %d, which changes the meaning of its nodes: export the model again with a later operator set, and fit again", old, leastOpset)
+		if at := slices.IndexFunc(m.GetGraph().GetNode(), incompatible); old < 7 || at >= 0 {
+			return fmt.Errorf("its operator set is %d, and attach needs %d, which changes the meaning of its nodes: export the model again with a later operator set, and fit again", old, minOpset)
 		}
 		for _, i := range m.GetOpsetImport() {
 			if onnx.IsDefault(i.GetDomain()) {
-				i.Version = new(int64(leastOpset))
+				i.Version = new(int64(minOpset))
 			}
 		}
-		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's operator set %d became %d", old, leastOpset))
+		e.result.Notes = append(e.result.Notes, fmt.Sprintf("the model's operator set %d became %d", old, minOpset))
 	}
-	if old := m.GetIrVersion(); old < leastIR {
+	if old := m.GetIrVersion(); old < minIR {
 		// In older IR versions, initializers had to be listed as inputs. Now only real
 		// inputs are listed.
 		body := m.GetGraph()
 		body.Input = g.Inputs()
-		m.IrVersion = new(int64(leastIR))
-		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's IR version %d became %d", old, leastIR))
+		m.IrVersion = new(int64(minIR))
+		e.result.Notes = append(e.result.Notes, fmt.Sprintf("the model's IR version %d became %d", old, minIR))
 	}
 	return nil
 }
 
-// tensors replaces the maps that a ZipMap returns by the tensor of probabilities that they
+// replaceZipMaps replaces the maps that a ZipMap returns by the tensor of probabilities that they
 // are made from, because many runtimes cannot return maps.
-func (e *exporting) tensors(g *onnx.Graph) {
+func (e *exporter) replaceZipMaps(g *onnx.Graph) {
 	for i, v := range g.Outputs() {
 		n := g.Producer(v.GetName())
 		if n == nil || n.GetOpType() != "ZipMap" || len(n.GetInput()) != 1 {
@@ -261,6 +261,6 @@ func (e *exporting) tensors(g *onnx.Graph) {
 		}
 		n.OpType, n.Domain, n.Attribute = new("Identity"), nil, nil
 		g.Outputs()[i] = onnx.ValueInfo(v.GetName(), pb.TensorProto_FLOAT, -1, -1)
-		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the output %q is now a tensor of probabilities instead of a sequence of maps", v.GetName()))
+		e.result.Notes = append(e.result.Notes, fmt.Sprintf("the output %q is now a tensor of probabilities instead of a sequence of maps", v.GetName()))
 	}
 }

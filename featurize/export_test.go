@@ -10,4 +10,4 @@ import (
 func (m *Model) Batch() int { return m.batch }
 
 // Single yields one block of rows.
-func Single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] { return single(x) }
+func Single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] { return oneBlock(x) }

@@ -45,7 +45,7 @@ type graphOptions struct {
 // the tensors that the file needs become inputs of the graph. The result left lists what
 // was left out, with reasons. If a method cannot be expressed as a graph, writeGraph
 // returns an error.
-func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (left []string, err error) {
+func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (omitted []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
 	if err != nil {
 		return nil, err
@@ -65,52 +65,52 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	if logits := &w.rows.Logits; b.Base.Task == attach.Classification && logits.Cols() == 1 {
 		*logits = logits.Mul(0.).Concat(*logits)
 	}
-	var known *graph.Tensor
+	var finite *graph.Tensor
 	switch {
 	case b.IntervalModel != nil:
-		known, err = w.quantiles()
-		switch none := (*graph.Refusal)(nil); {
-		case errors.As(err, &none) && b.Detector != nil:
-			left = append(left, "quantiles and intervals: "+err.Error())
+		finite, err = w.quantiles()
+		switch refusal := (*graph.Refusal)(nil); {
+		case errors.As(err, &refusal) && b.Detector != nil:
+			omitted = append(omitted, "quantiles and intervals: "+err.Error())
 		case err != nil:
 			return nil, err
 		case b.Calibration.Groups != nil:
-			left = append(left, "intervals: they are calibrated by group, and rows of a graph have no groups")
+			omitted = append(omitted, "intervals: they are calibrated by group, and rows of a graph have no groups")
 		}
 	case b.Base.Task == attach.Classification && w.rows.Logits.Cols() > 0:
 		w.probabilities()
-		why, err := w.set()
+		reason, err := w.set()
 		if err != nil {
 			return nil, err
 		}
-		if why != "" {
-			left = append(left, "prediction sets: "+why)
+		if reason != "" {
+			omitted = append(omitted, "prediction sets: "+reason)
 		}
 	}
 	if b.Detector != nil {
-		if err := w.detect(known); err != nil {
+		if err := w.detect(finite); err != nil {
 			return nil, err
 		}
 	}
 	w.describe()
-	return left, nil
+	return omitted, nil
 }
 
 // rowInputs declares graph inputs for the features, logits and other tensors that a .attach
 // file needs.
 func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
-	widths, read := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}, batchparts.Widths{}
+	widths, detectorWidths := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}, batchparts.Widths{}
 	if b.Detector != nil {
-		read = b.Detector.Widths()
+		detectorWidths = b.Detector.Widths()
 	}
-	for name, width := range read {
+	for name, width := range detectorWidths {
 		widths[name] = cmp.Or(widths[name], width) // a detector may count one logit as two
 	}
 	if _, _, inFeatures := b.GapLimits(); !inFeatures {
 		widths["gaps"] = len(b.GapCounter().Columns())
 	}
 	for _, name := range widths.Names() {
-		if name == "logits" && read[name] == 0 && b.Base.Task != attach.Classification && !b.Base.Residual {
+		if name == "logits" && detectorWidths[name] == 0 && b.Base.Task != attach.Classification && !b.Base.Residual {
 			continue
 		}
 		in.Set(name, graph.Wrap(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name]))
@@ -137,21 +137,21 @@ func (w *graphWriter) standardise() {
 // output declares the tensor x (n×dims) as a graph output with the given name. The last
 // node of the graph must be the one that made x.
 func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
-	declared := []any{w.o.rows}
+	axes := []any{w.o.rows}
 	for _, d := range dims {
-		declared = append(declared, d)
+		axes = append(axes, d)
 	}
 	x = x.To(elem)
 	scope := w.b.SetScope("")
 	x = x.Named(name)
-	w.b.Output(name, elem, declared...)
+	w.b.Output(name, elem, axes...)
 	w.b.Describe(name, doc)
 	w.b.SetScope(scope)
 	return x
 }
 
-// optional declares an optional graph input that holds one number.
-func (w *graphWriter) optional(name string, value float64, doc string) graph.Tensor {
+// optionalInput declares an optional graph input that holds one number.
+func (w *graphWriter) optionalInput(name string, value float64, doc string) graph.Tensor {
 	scope := w.b.SetScope("")
 	w.b.Optional(name, []float32{float32(value)}, 1)
 	w.b.Describe(name, doc)
@@ -162,27 +162,27 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 // levelInput returns the level, which is an optional graph input, clipped to [0, 1].
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
-		given := w.optional(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.o.level))
+		given := w.optionalInput(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.o.level))
 		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
 	}
 	return w.level
 }
 
-// detect writes the OOD score, its p-value and the OOD flag. If known is not nil, it marks
+// detect writes the OOD score, its p-value and the OOD flag. If finite is not nil, it marks
 // the rows for which the interval model returns finite quantiles. Other rows get an
 // infinite score.
-func (w *graphWriter) detect(known *graph.Tensor) error {
+func (w *graphWriter) detect(finite *graph.Tensor) error {
 	d := w.bundle.Detector
-	var reads graph.Batch
+	var parts graph.Batch
 	for _, name := range batchparts.Widths(d.Widths()).Names() {
-		reads.Set(name, w.rows.Part(name))
+		parts.Set(name, w.rows.Part(name))
 	}
-	score, err := graph.Score(d.Value(), reads)
+	score, err := graph.Score(d.Value(), parts)
 	if err != nil {
 		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
 	}
-	if known != nil {
-		score = known.Choose(score, math.Inf(1))
+	if finite != nil {
+		score = finite.Choose(score, math.Inf(1))
 	}
 	if columns := w.bundle.GapCounter().Columns(); len(columns) > 0 {
 		if w.rows.Gaps.Name() == "" {
@@ -193,13 +193,13 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 			cells.Empty = append(cells.Empty, float64(c.FitEmpty))
 		}
 		surprises := w.rows.Gaps.Columned(len(columns)).Double().Mul(cells.Surprises())
-		rarest, together, _ := w.bundle.GapLimits()
-		within := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
-		unseen := within(surprises.RowMax(), rarest).Not().Or(within(surprises.Sum(), together).Not())
-		score = unseen.Not().Choose(score, math.Inf(1))
+		cellLimit, rowLimit, _ := w.bundle.GapLimits()
+		atMost := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
+		unusual := atMost(surprises.RowMax(), cellLimit).Not().Or(atMost(surprises.Sum(), rowLimit).Not())
+		score = unusual.Not().Choose(score, math.Inf(1))
 	}
-	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
-	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
+	oodScore := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
+	w.output(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
@@ -209,15 +209,15 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
-	at, width := score.CountAbove(above)
+	index, width := score.CountAbove(above)
 	table := make([]float32, width)
 	for i := range n + 1 {
 		table[i] = float32(i+1) / float32(n+1)
 	}
-	p := at.Lookup(table)
+	p := index.Lookup(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
 		"its guarantee is in the model's metadata.")
-	w.alpha = w.optional(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.o.alpha))
+	w.alpha = w.optionalInput(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.o.alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }
@@ -236,7 +236,7 @@ func (w *graphWriter) probabilities() {
 
 // set writes which classes are in the prediction set. If there can be no sets, it returns
 // the reason.
-func (w *graphWriter) set() (why string, err error) {
+func (w *graphWriter) set() (reason string, err error) {
 	c := w.bundle.Calibration.TrueClasses
 	switch kind := w.o.sets; {
 	case w.o.sets == "none":
@@ -252,26 +252,26 @@ func (w *graphWriter) set() (why string, err error) {
 	}
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.sets}
-	var out graph.Tensor // marks the classes outside the set, which never include the most probable class
+	var outside graph.Tensor // marks the classes outside the set, which never include the most probable class
 	if o.Score == conformal.LAC {
-		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
-		slices.Reverse(falling)
-		out = p.Less(w.limit(z.Constant(falling)).Min(p.RowMax()))
+		descending := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
+		slices.Reverse(descending)
+		outside = p.Less(w.threshold(z.Constant(descending)).Min(p.RowMax()))
 	} else {
-		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Scores(o))), math.Inf(1))))
+		threshold := w.threshold(z.Constant(append(slices.Sorted(slices.Values(c.Scores(o))), math.Inf(1))))
 		ranked, _ := p.Top(z.Cols())
 		// Scores increase as probabilities decrease. So the set contains all classes down
 		// to the least probable one whose score is within the limit.
-		least := limit.Less(rankedGraph(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
-		out = p.Less(least.Min(ranked.RowMax()))
+		smallest := threshold.Less(rankedScores(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
+		outside = p.Less(smallest.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.o.sets, graph.Level), z.Cols())
+	w.output(graph.PredictionSet, outside.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.o.sets, graph.Level), z.Cols())
 	return "", nil
 }
 
-// rankedGraph returns the set scores of the classes, from the most probable class to the
+// rankedScores returns the set scores of the classes, from the most probable class to the
 // least probable one.
-func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
+func rankedScores(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	n := p.Cols()
 	zero, above := make([]float64, n), make([]float64, n)
 	ranks := calibrate.ClassCalibration{Labels: make([]int, n), True: zero, Above: zero, Top: zero, Ranks: make([]int, n)}
@@ -288,13 +288,13 @@ func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	return scores.Add(ranks.Scores(o)) // with all probabilities 0, Scores returns only the penalties
 }
 
-// limit returns the threshold: the score whose rank the level requires, among n sorted
+// threshold returns the threshold: the score whose rank the level requires, among n sorted
 // scores of which one is infinite. The result is a vector of length 1.
-func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
+func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 	// The rank, counted from 0, is the level times n, rounded down. The level is a float32
 	// with a rounding error, so the product is reduced slightly.
-	below := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
-	return below.To(pb.TensorProto_INT64).Lookup(scores)
+	rank := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
+	return rank.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
 // quantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the
@@ -310,68 +310,68 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 		q = q.Add(w.rows.Logits.Reshape(-1, int64(targets), 1))
 	}
 	q = q.Double()
-	reach, ends := make([]float64, targets), make([]float64, len(levels))
-	for t, of := range c.Quantiles {
-		reach[t] = math.Nextafter(quantile.Reach(of.Levels, of.Grid, of.Y), math.Inf(1))
+	maxSize, unknownValues := make([]float64, targets), make([]float64, len(levels))
+	for t, cal := range c.Quantiles {
+		maxSize[t] = math.Nextafter(quantile.Reach(cal.Levels, cal.Grid, cal.Y), math.Inf(1))
 	}
 	for i, l := range levels {
-		ends[i] = quantile.Unknown(l)
+		unknownValues[i] = quantile.Unknown(l)
 	}
 	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // shape n×targets×1
-	known := size.Less(q.Constant(reach, targets, 1))
-	w.output(graph.QuantilesOut, known.Choose(q, q.Constant(ends)), pb.TensorProto_FLOAT,
+	finite := size.Less(q.Constant(maxSize, targets, 1))
+	w.output(graph.QuantilesOut, finite.Choose(q, q.Constant(unknownValues)), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
 	if c.Groups == nil {
-		w.intervals(q, known)
+		w.intervals(q, finite)
 	}
-	unknown := known.Not().Count(targets).Sum()
-	every := unknown.Less(1.)
-	return &every, nil
+	infinite := finite.Not().Count(targets).Sum()
+	allFinite := infinite.Less(1.)
+	return &allFinite, nil
 }
 
 // intervals writes the lower and upper bounds of the conformalized intervals of all
 // targets.
-func (w *graphWriter) intervals(q, known graph.Tensor) {
+func (w *graphWriter) intervals(q, finite graph.Tensor) {
 	c := w.bundle.Calibration
 	levels := c.Quantiles[0].Levels
 	half := w.levelInput().Double().Neg().Add(1.).Div(2.)
-	low, high := weights(half, levels), weights(half.Neg().Add(1.), levels)
+	low, high := quantileWeights(half, levels), quantileWeights(half.Neg().Add(1.), levels)
 	var margins []graph.Tensor
-	for _, of := range c.Quantiles {
-		n := len(of.Y)
-		grid := q.Constant(of.Grid, n, len(levels)).Double()
-		y := q.Constant(of.Y, n, 1).Double()
+	for _, cal := range c.Quantiles {
+		n := len(cal.Y)
+		grid := q.Constant(cal.Grid, n, len(levels)).Double()
+		y := q.Constant(cal.Y, n, 1).Double()
 		scores := grid.Mul(low).Sum().Sub(y).Max(y.Sub(grid.Mul(high).Sum()))
-		rising := scores.Reshape(1, int64(n)).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
-		margins = append(margins, w.limit(rising.Reshape(int64(n+1))))
+		ascending := scores.Reshape(1, int64(n)).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
+		margins = append(margins, w.threshold(ascending.Reshape(int64(n+1))))
 	}
 	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
 	margin = margin.Columned(1)
 	lo, hi := q.Mul(low).Sum(), q.Mul(high).Sum()
 	lower, upper := lo.Sub(margin), hi.Add(margin)
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
-	end := func(name, which string, end graph.Tensor, otherwise float64) {
-		end = known.Choose(crossed.Choose(middle, end), otherwise).Reshape(-1, int64(len(margins)))
-		w.output(name, end, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
+	writeBound := func(name, which string, bound graph.Tensor, otherwise float64) {
+		bound = finite.Choose(crossed.Choose(middle, bound), otherwise).Reshape(-1, int64(len(margins)))
+		w.output(name, bound, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
 	}
-	end(graph.Lower, "lower", lower, math.Inf(-1))
-	end(graph.Upper, "upper", upper, math.Inf(1))
+	writeBound(graph.Lower, "lower", lower, math.Inf(-1))
+	writeBound(graph.Upper, "upper", upper, math.Inf(1))
 }
 
-// weights returns the factors that interpolate linearly between quantiles. The quantile at
+// quantileWeights returns the factors that interpolate linearly between quantiles. The quantile at
 // tau (a vector of length 1) is the sum of the quantiles at levels, each times its factor.
 // See quantile.Interpolate.
-func weights(tau graph.Tensor, levels []float64) graph.Tensor {
+func quantileWeights(tau graph.Tensor, levels []float64) graph.Tensor {
 	n := len(levels)
-	up, upAt, down, downAt := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	upAt[0], downAt[n-1] = 1, 1
+	upSlope, upOffset, downSlope, downOffset := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	upOffset[0], downOffset[n-1] = 1, 1
 	for i := 1; i < n; i++ {
 		step := levels[i] - levels[i-1]
-		up[i], upAt[i] = 1/step, -levels[i-1]/step
-		down[i-1], downAt[i-1] = -1/step, levels[i]/step
+		upSlope[i], upOffset[i] = 1/step, -levels[i-1]/step
+		downSlope[i-1], downOffset[i-1] = -1/step, levels[i]/step
 	}
-	rising := tau.Mul(up).Add(upAt)
-	return rising.Min(tau.Mul(down).Add(downAt)).Min(1.).Max(0.)
+	ascending := tau.Mul(upSlope).Add(upOffset)
+	return ascending.Min(tau.Mul(downSlope).Add(downOffset)).Min(1.).Max(0.)
 }
 
 // describe writes the levels, the methods and the guarantee into the model's metadata.

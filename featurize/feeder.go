@@ -14,21 +14,21 @@ type chunk struct {
 	tensors []ood.Tensor // in the order of the inputs; a tensor without a shape means the input's default
 	rows    int          // number of rows, including padding rows
 	n       int          // number of rows without padding rows
-	first   int          // number of the first row; if places is set, of the block's first row
+	first   int          // number of the first row; if order is set, of the block's first row
 	limit   int          // largest number of rows in this chunk
 	hashes  [][16]byte   // hashes of the rows, or nil
-	// places lists the positions of the rows in their block if the rows run in another
+	// order lists the positions of the rows in their block if the rows run in another
 	// order than in the block. Otherwise it is nil. last marks the last chunk of such a
 	// block.
-	places []int
-	last   bool
-	err    error
+	order []int
+	last  bool
+	err   error
 }
 
 // row returns the number of the row at index i of the chunk.
 func (c chunk) row(i int) int {
-	if c.places != nil {
-		i = c.places[i]
+	if c.order != nil {
+		i = c.order[i]
 	}
 	return c.first + i
 }
@@ -60,7 +60,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	}
 	var c chunk // the chunk to fill; n is 0 if none was started
 	next := 0   // number of the next row
-	for block, err := range f.m.tokenised(rows) {
+	for block, err := range f.m.tokenizeBlocks(rows) {
 		var list []ood.Tensor
 		if err == nil {
 			list, err = f.m.inputs.match(block, next)
@@ -76,20 +76,20 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 		if f.hashes {
 			hashes = f.m.hashes(list)
 		}
-		if ragged(list) {
-			if !f.send(ctx, &c) || !f.groups(ctx, list, hashes, block.Len(), next) {
+		if isRagged(list) {
+			if !f.send(ctx, &c) || !f.sendRagged(ctx, list, hashes, block.Len(), next) {
 				return
 			}
 			next += block.Len()
 			continue
 		}
-		if c.n > 0 && !slices.EqualFunc(c.tensors, list, alike) && !f.send(ctx, &c) {
+		if c.n > 0 && !slices.EqualFunc(c.tensors, list, sameRowShape) && !f.send(ctx, &c) {
 			return
 		}
 		for at, n := 0, block.Len(); at < n; {
 			if c.n == 0 {
 				var ok bool
-				if c, ok = f.start(ctx, list, n, next); !ok {
+				if c, ok = f.newChunk(ctx, list, n, next); !ok {
 					return
 				}
 			}
@@ -126,8 +126,8 @@ func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 	return hashes
 }
 
-// alike reports whether the rows of two tensors have the same shape.
-func alike(a, b ood.Tensor) bool {
+// sameRowShape reports whether the rows of two tensors have the same shape.
+func sameRowShape(a, b ood.Tensor) bool {
 	return (a.Shape == nil) == (b.Shape == nil) && (a.Shape == nil || slices.Equal(a.Shape[1:], b.Shape[1:]))
 }
 
@@ -149,21 +149,21 @@ func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 	}
 }
 
-// start starts a chunk in a free buffer. The rows will have the shapes of the tensors in
+// newChunk starts a chunk in a free buffer. The rows will have the shapes of the tensors in
 // list, and n is how many rows are expected at least. The first of them has the number
 // first.
-func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
+func (f *feeder) newChunk(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
 	case tensors := <-f.free:
 		for i, t := range list {
 			data := tensors[i].Data
-			if need := f.batch * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.m.fixed || n >= f.batch) {
+			if need := f.batch * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.m.fixedBatch || n >= f.batch) {
 				data = make([]float32, 0, need)
 			}
 			tensors[i] = ood.Tensor{Shape: slices.Clone(t.Shape), Data: data[:0], Strings: tensors[i].Strings[:0], Lengths: tensors[i].Lengths[:0]}
 		}
 		c := chunk{tensors: tensors, first: first, limit: f.batch}
-		if n := f.m.inputs.positions(tensors); n > 0 && f.positions > 0 && !f.m.fixed {
+		if n := f.m.inputs.positionsPerRow(tensors); n > 0 && f.positions > 0 && !f.m.fixedBatch {
 			c.limit = max(1, min(f.batch, f.positions/n))
 		}
 		return c, true
@@ -179,7 +179,7 @@ func (f *feeder) send(ctx context.Context, c *chunk) bool {
 		return true
 	}
 	c.rows = c.n
-	if f.m.fixed {
+	if f.m.fixedBatch {
 		c.rows = f.batch
 	}
 	for i := range c.tensors {

@@ -30,14 +30,14 @@ const (
 // folder describes the files that an exporter wrote beside a model.
 type folder struct {
 	dir        string // "" if the model has no such folder
-	config     exported
+	config     exportConfig
 	preprocess json.RawMessage // image preprocessing, or nil
 	text       *attach.Text    // tokenizer, or nil
 	unused     []string        // files that cannot be used, with reasons
 }
 
-// exported is the content of the config.json that an exporter writes.
-type exported struct {
+// exportConfig is the content of the config.json that an exporter writes.
+type exportConfig struct {
 	ModelType     string            `json:"model_type"`
 	Architectures []string          `json:"architectures"`
 	Names         map[string]string `json:"id2label"`
@@ -56,7 +56,7 @@ func findModel(path string) (model, dir string, err error) {
 		return path, "", nil // the caller gets this error when it reads the model
 	}
 	if !info.IsDir() {
-		return path, exportersFolder(path), nil
+		return path, exporterDir(path), nil
 	}
 	for _, name := range []string{"model.onnx", filepath.Join("onnx", "model.onnx")} {
 		at := filepath.Join(path, name)
@@ -78,15 +78,15 @@ func findModel(path string) (model, dir string, err error) {
 	return "", "", fmt.Errorf("%s: the folder has several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
 }
 
-// exportersFolder returns the folder that an exporter wrote a model to, or "". Such a
+// exporterDir returns the folder that an exporter wrote a model to, or "". Such a
 // folder contains a config.json with a known key.
-func exportersFolder(model string) string {
+func exporterDir(model string) string {
 	dirs := []string{filepath.Dir(model)}
-	if whole, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(whole)) == "onnx" {
+	if absPath, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(absPath)) == "onnx" {
 		dirs = append(dirs, filepath.Join(dirs[0], ".."))
 	}
 	for _, dir := range dirs {
-		var c exported
+		var c exportConfig
 		content, err := regularfile.ReadFile(filepath.Join(dir, configFile))
 		if err == nil && json.Unmarshal(content, &c) == nil && (c.ModelType != "" || c.Architectures != nil || c.Names != nil) {
 			return dir
@@ -112,7 +112,7 @@ func readFolder(dir string) (*folder, error) {
 		}
 		return content
 	}
-	content, images := read(configFile), read(preprocessorFile)
+	content, imageConfig := read(configFile), read(preprocessorFile)
 	text := attach.Text{Tokenizer: read(tokenizerFile), Config: read(tokenizerConfigFile)}
 	if err != nil {
 		return nil, err
@@ -123,15 +123,15 @@ func readFolder(dir string) (*folder, error) {
 			err = errors.New("it holds nothing")
 		}
 		if err != nil {
-			f.unusable(configFile, fmt.Errorf("it is not what exporters write: %w", err))
-			f.config = exported{}
+			f.markUnusable(configFile, fmt.Errorf("it is not what exporters write: %w", err))
+			f.config = exportConfig{}
 		}
 	}
-	if images != nil {
-		if _, err := preprocess.Parse(images); err != nil {
-			f.unusable(preprocessorFile, err)
+	if imageConfig != nil {
+		if _, err := preprocess.Parse(imageConfig); err != nil {
+			f.markUnusable(preprocessorFile, err)
 		} else {
-			f.preprocess = images
+			f.preprocess = imageConfig
 		}
 	}
 	if text.Tokenizer != nil {
@@ -140,26 +140,26 @@ func readFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// texts returns a tokenizer for a model with the given inputs, or nil if there is no usable
+// tokenizer returns a tokenizer for a model with the given inputs, or nil if there is no usable
 // tokenizer.
-func (f *folder) texts(inputs inputs) *texts {
-	ids := inputs.withRole(tokenIDs)
+func (f *folder) tokenizer(inputs inputs) *textTokenizer {
+	ids := inputs.byRole(tokenIDs)
 	if ids == nil {
 		f.text = nil
 		return nil
 	}
 	if f.text == nil {
 		if f.dir != "" {
-			f.unusable(tokenizerFile, errors.New("it is absent; texts need it, and transformers writes it with AutoTokenizer.from_pretrained(…).save_pretrained(…)"))
+			f.markUnusable(tokenizerFile, errors.New("it is absent; texts need it, and transformers writes it with AutoTokenizer.from_pretrained(…).save_pretrained(…)"))
 		}
 		return nil
 	}
-	if inputs.withRole(tokenPositions) != nil && f.config.countsFromPadding() {
-		f.unusable(configFile, fmt.Errorf("networks of type %s count positions from their padding, and this one takes them as an input; rows of tokens must bring them", f.config.ModelType))
+	if inputs.byRole(tokenPositions) != nil && f.config.hasPositionOffset() {
+		f.markUnusable(configFile, fmt.Errorf("networks of type %s count positions from their padding, and this one takes them as an input; rows of tokens must bring them", f.config.ModelType))
 		f.text = nil
 		return nil
 	}
-	x, err := newTexts(*f.text, inputs)
+	x, err := newTextTokenizer(*f.text, inputs)
 	if err != nil {
 		f.unused, f.text = append(f.unused, err.Error()), nil
 		return nil
@@ -168,9 +168,9 @@ func (f *folder) texts(inputs inputs) *texts {
 	if len(ids.dims) == 2 {
 		fixed = ids.dims[1]
 	}
-	for _, most := range []int{f.config.positions(), fixed} {
-		if most > 0 && (x.MaxTokens == 0 || most < x.MaxTokens) {
-			x.MaxTokens = most
+	for _, limit := range []int{f.config.positions(), fixed} {
+		if limit > 0 && (x.MaxTokens == 0 || limit < x.MaxTokens) {
+			x.MaxTokens = limit
 		}
 	}
 	text := *f.text
@@ -179,18 +179,20 @@ func (f *folder) texts(inputs inputs) *texts {
 	return x
 }
 
-// offset lists the types of networks that reserve their first positions for padding.
-var offset = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
+// positionOffsetTypes lists the types of networks that reserve their first positions for padding.
+var positionOffsetTypes = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
 
-// countsFromPadding reports whether the network reserves its first positions for padding,
+// hasPositionOffset reports whether the network reserves its first positions for padding,
 // so that real positions start after them.
-func (c exported) countsFromPadding() bool { return slices.Contains(offset[:], c.ModelType) }
+func (c exportConfig) hasPositionOffset() bool {
+	return slices.Contains(positionOffsetTypes[:], c.ModelType)
+}
 
 // positions returns the number of tokens that the network has position embeddings for, or 0
 // if it is unknown.
-func (c exported) positions() int {
+func (c exportConfig) positions() int {
 	n := cmp.Or(c.Positions, c.Context)
-	if n > 0 && c.countsFromPadding() {
+	if n > 0 && c.hasPositionOffset() {
 		pad := 1.
 		if c.PadID != nil {
 			pad = *c.PadID
@@ -200,8 +202,8 @@ func (c exported) positions() int {
 	return max(n, 0)
 }
 
-// unusable records that a file is not used, with the reason.
-func (f *folder) unusable(name string, why error) {
+// markUnusable records that a file is not used, with the reason.
+func (f *folder) markUnusable(name string, why error) {
 	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
 }
 
@@ -209,19 +211,19 @@ func (f *folder) unusable(name string, why error) {
 // names only repeat the numbers of the classes.
 func (f *folder) classes() []string {
 	names := make([]string, len(f.config.Names))
-	made := 0
+	generic := 0
 	for i := range names {
 		number := strconv.Itoa(i)
 		name, ok := f.config.Names[number]
 		if !ok {
-			f.unusable(configFile, fmt.Errorf("its id2label has %d names, and none for class %d", len(names), i))
+			f.markUnusable(configFile, fmt.Errorf("its id2label has %d names, and none for class %d", len(names), i))
 			return nil
 		}
 		if names[i] = name; name == number || strings.EqualFold(name, "LABEL_"+number) {
-			made++
+			generic++
 		}
 	}
-	if made == len(names) {
+	if generic == len(names) {
 		return nil
 	}
 	return names
@@ -245,7 +247,7 @@ func (f *folder) describe(info *Info) {
 		info.Classes = nil
 	}
 	if n := len(info.Classes); n > 0 && info.OutputsWidth > 0 && n != max(info.OutputsWidth, 2) {
-		f.unusable(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))
+		f.markUnusable(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))
 		info.Classes = nil
 	}
 	info.Unused = f.unused
@@ -254,12 +256,12 @@ func (f *folder) describe(info *Info) {
 // task returns the task that config.json implies for a network with the given number of
 // outputs, or "".
 func (f *folder) task(outputs int) attach.Task {
-	one := outputs == 1 && (len(f.config.Names) == 1 || f.config.Labels != nil && *f.config.Labels == 1)
+	oneLabel := outputs == 1 && (len(f.config.Names) == 1 || f.config.Labels != nil && *f.config.Labels == 1)
 	classifies := func(name string) bool { return strings.HasSuffix(name, "Classification") }
 	switch {
 	case outputs == 0:
 		return ""
-	case f.config.Problem == "regression", f.config.Problem == "" && one:
+	case f.config.Problem == "regression", f.config.Problem == "" && oneLabel:
 		return attach.Regression
 	case strings.HasSuffix(f.config.Problem, "label_classification"), slices.ContainsFunc(f.config.Architectures, classifies):
 		return attach.Classification

@@ -69,7 +69,7 @@ func TestPositionsFromPadding(t *testing.T) {
 	ids, positions := b.Input("input_ids", pb.TensorProto_INT64, "n", "T"), b.Input("position_ids", pb.TensorProto_INT64, "n", "T")
 	sum := b.Node("Cast", []string{b.Node("Add", []string{ids, positions})}, onnx.Attr("to", float))
 	mean := b.Node("ReduceMean", []string{sum}, onnx.Attr("axes", []int64{1}))
-	out(b, b.Node("MatMul", []string{mean, b.Initializer("w", []float32{1, 2}, 1, 2)}))
+	addOutput(b, b.Node("MatMul", []string{mean, b.Initializer("w", []float32{1, 2}, 1, 2)}))
 	m, err := b.Model()
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,9 @@ import (
 // features.
 func TestFormats(t *testing.T) {
 	rt := runtime(t)
-	// typed builds a model with elements of type to. Its constants are float32 numbers that
-	// are cast to this type.
-	typed := func(to pb.TensorProto_DataType) func(b *onnx.Builder) {
+	// modelOfType builds a model with elements of type to. Its constants are float32
+	// numbers that are cast to this type.
+	modelOfType := func(to pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
 			as := func(name string) string { return b.Node("Cast", []string{name}, onnx.Attr("to", to)) }
 			x := b.Input("x", to, "n", 3)
@@ -32,14 +32,14 @@ func TestFormats(t *testing.T) {
 			b.Output(y, to, "n", c)
 		}
 	}
-	// fed builds a model whose integer input is cast to float32.
-	fed := func(from pb.TensorProto_DataType) func(b *onnx.Builder) {
+	// modelWithCast builds a model whose integer input is cast to float32.
+	modelWithCast := func(from pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
-			out(b, gemm(b, phiOf(b, b.Node("Cast", []string{b.Input("x", from, "n", 3)}, onnx.Attr("to", float)))))
+			addOutput(b, gemm(b, phiOf(b, b.Node("Cast", []string{b.Input("x", from, "n", 3)}, onnx.Attr("to", float)))))
 		}
 	}
 	batch := func(n any) func(b *onnx.Builder) {
-		return func(b *onnx.Builder) { out(b, gemm(b, phiOf(b, b.Input("x", float, n, 3))), n, c) }
+		return func(b *onnx.Builder) { addOutput(b, gemm(b, phiOf(b, b.Input("x", float, n, 3))), n, c) }
 	}
 	for name, k := range map[string]struct {
 		build func(b *onnx.Builder)
@@ -50,19 +50,19 @@ func TestFormats(t *testing.T) {
 		tol   float64
 		dtype string
 	}{
-		"float32":  {build: typed(float), dtype: "float32"},
-		"float16":  {build: typed(pb.TensorProto_FLOAT16), tol: 3e-3, dtype: "float16"},
-		"double":   {build: typed(pb.TensorProto_DOUBLE), dtype: "float64"},
-		"uint8":    {build: fed(pb.TensorProto_UINT8), whole: true, dtype: "uint8"},
-		"int8":     {build: fed(pb.TensorProto_INT8), whole: true, dtype: "int8"},
-		"int32":    {build: fed(pb.TensorProto_INT32), whole: true, dtype: "int32"},
-		"int64":    {build: fed(pb.TensorProto_INT64), whole: true, dtype: "int64"},
+		"float32":  {build: modelOfType(float), dtype: "float32"},
+		"float16":  {build: modelOfType(pb.TensorProto_FLOAT16), tol: 3e-3, dtype: "float16"},
+		"double":   {build: modelOfType(pb.TensorProto_DOUBLE), dtype: "float64"},
+		"uint8":    {build: modelWithCast(pb.TensorProto_UINT8), whole: true, dtype: "uint8"},
+		"int8":     {build: modelWithCast(pb.TensorProto_INT8), whole: true, dtype: "int8"},
+		"int32":    {build: modelWithCast(pb.TensorProto_INT32), whole: true, dtype: "int32"},
+		"int64":    {build: modelWithCast(pb.TensorProto_INT64), whole: true, dtype: "int64"},
 		"batch 1":  {build: batch(1), fixed: 1},
 		"batch 3":  {build: batch(3), fixed: 3},
 		"batch 64": {build: batch(64), fixed: 64},
 		"batch 1 in the graph only": {fixed: 1, build: func(b *onnx.Builder) {
 			x := b.Node("Reshape", []string{b.Input("x", float, "n", 3), b.Const([]int64{1, 3})})
-			out(b, gemm(b, phiOf(b, x)))
+			addOutput(b, gemm(b, phiOf(b, x)))
 		}},
 		"batch unnamed": {build: batch(-1)},
 		"IR 3": {build: batch("n"), edit: func(m *pb.ModelProto) {
@@ -105,7 +105,7 @@ func TestFormats(t *testing.T) {
 			if !i.Exact || i.FixedBatch != k.fixed || i.Feature.Width != h || len(i.Inputs) != 1 || k.dtype != "" && i.Inputs[0].DType != k.dtype {
 				t.Errorf("found %+v, exact %v (%s), fixed batch %d, inputs %v", *i.Feature, i.Exact, i.ExactReason, i.FixedBatch, i.Inputs)
 			}
-			near(t, "W", m.Last().Weight.Data, headW, 0)
+			checkNear(t, "W", m.Last().Weight.Data, headW, 0)
 			for _, n := range []int{1, 4, 7} {
 				x := noise(3 * n)
 				if k.whole {
@@ -113,12 +113,12 @@ func TestFormats(t *testing.T) {
 						x[j] = float32(math.Floor(float64(x[j]*3 + 3)))
 					}
 				}
-				got := all(t, m, []int{n, 3}, x)
+				got := runAll(t, m, []int{n, 3}, x)
 				if got.Features.Rows != n || got.Logits.Rows != n {
 					t.Fatalf("%d rows become %d", n, got.Features.Rows)
 				}
-				near(t, "φ", got.Features.Data, trunkOf(x), k.tol)
-				near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), k.tol)
+				checkNear(t, "φ", got.Features.Data, trunkOf(x), k.tol)
+				checkNear(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), k.tol)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func externalise(t *testing.T, m *pb.ModelProto, dir, file string) string {
 func TestExternalWeights(t *testing.T) {
 	rt := runtime(t)
 	b := onnx.NewBuilder("tiny", 17)
-	out(b, gemm(b, phiOf(b, b.Input("x", float, "n", 3))))
+	addOutput(b, gemm(b, phiOf(b, b.Input("x", float, "n", 3))))
 	model, err := b.Model()
 	if err != nil {
 		t.Fatal(err)
@@ -165,9 +165,9 @@ func TestExternalWeights(t *testing.T) {
 	dir := t.TempDir()
 	path := externalise(t, model, dir, "weights.bin")
 	m := open(t, rt, path, featurize.Options{})
-	near(t, "W", m.Last().Weight.Data, headW, 0)
+	checkNear(t, "W", m.Last().Weight.Data, headW, 0)
 	x := noise(9)
-	near(t, "φ", all(t, m, []int{3, 3}, x).Features.Data, trunkOf(x), 1e-6)
+	checkNear(t, "φ", runAll(t, m, []int{3, 3}, x).Features.Data, trunkOf(x), 1e-6)
 
 	// If the external weights change, the digest must change too.
 	data, err := os.ReadFile(filepath.Join(dir, "weights.bin"))

@@ -72,18 +72,18 @@ func FuzzFind(f *testing.F) {
 		}
 		k := newConstants(g, "", nil)
 		for _, v := range g.Outputs() {
-			p, err := find(k, v.GetName())
+			p, err := findLastLayer(k, v.GetName())
 			if err != nil {
 				continue
 			}
-			edited := exposed(g, in, []view{p.feature, {tensor: p.logits}}, []string{featuresName, logitsName})
+			edited := exposeViews(g, in, []view{p.feature, {tensor: p.logits}}, []string{featuresName, logitsName})
 			if _, err := proto.Marshal(edited); err != nil {
 				t.Fatal(err)
 			}
-			spread(source{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
-			_, _ = dropLayers(g, "", p.logits) // an error is allowed
+			pickEvenly(source{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
+			_, _ = findDropLayers(g, "", p.logits) // an error is allowed
 		}
-		in.shapes(g)
+		in.trialShapes(g)
 		_, _ = in.match(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
 	})
 }
@@ -103,7 +103,7 @@ func FuzzFeed(f *testing.F) {
 			data = data[1:]
 			return int(b)
 		}
-		m := &Model{batch: 1 + next()%5, pads: next()%2 == 0, positions: next() % 2 * 50}
+		m := &Model{batch: 1 + next()%5, canPad: next()%2 == 0, positions: next() % 2 * 50}
 		for i, name := range []string{"ids", "attention_mask", "s"}[:1+next()%3] {
 			in := input{name: name, elem: []int32{7, 9, 8, 1}[(i+next())%4], dims: []int{-1, []int{-1, -1, 4, 48}[next()%4], 2}[:1+next()%3]}
 			in.axes = []string{"", []string{"", "length"}[next()%2], ""}[:len(in.dims)]
@@ -111,11 +111,11 @@ func FuzzFeed(f *testing.F) {
 				in.dims = nil
 			}
 			if next()%4 == 0 {
-				in.fallback.Shape = []int{1}
+				in.defaultValue.Shape = []int{1}
 			}
 			m.inputs = append(m.inputs, in)
 		}
-		m.fixed = next()%4 == 0
+		m.fixedBatch = next()%4 == 0
 		var blocks []ood.InputBlock
 		for range 1 + next()%3 {
 			n := next() % 6
@@ -138,7 +138,7 @@ func FuzzFeed(f *testing.F) {
 					}
 				}
 				for i := range size {
-					if in.texts() {
+					if in.takesText() {
 						x.Strings = append(x.Strings, strconv.Itoa(i))
 					} else {
 						x.Data = append(x.Data, float32(i%2))

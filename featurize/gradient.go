@@ -59,7 +59,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 		}
 		key := gradientKey{of: o.Of, tensor: o.Tensor}
 		key.of.Temperature, key.of.Index = 0, 0 // the graph takes these as inputs
-		d, err := m.differentiated(ctx, key)
+		d, err := m.gradientGraph(ctx, key)
 		if err != nil {
 			yield(GradientBatch{}, err)
 			return
@@ -70,7 +70,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 		}
 		stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
 			return m.runGradient(ctx, d, c, o)
-		}, gradientInPlaces)(yield)
+		}, restoreGradientOrder)(yield)
 	}
 }
 
@@ -80,7 +80,7 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
-	case kinds(o.Of) > 1:
+	case countKinds(o.Of) > 1:
 		return fmt.Errorf("set one scalar at a time, not several: %+v", o.Of)
 	case !o.Of.Logit && o.Of.Index != 0:
 		return scalarErrorf("Index is %d, but Logit is not set", o.Of.Index)
@@ -98,11 +98,11 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	return o.checkOutputs(m.info.OutputsWidth)
 }
 
-// kinds returns how many kinds of scalar are requested. 0 means the log-softmax of the
+// countKinds returns how many kinds of scalar are requested. 0 means the log-softmax of the
 // predicted class.
-func kinds(of ood.Scalar) (n int) {
-	for _, asked := range []bool{of.Sum, of.TopTwo, of.Logit, of.Top} {
-		if asked {
+func countKinds(of ood.Scalar) (n int) {
+	for _, requested := range []bool{of.Sum, of.TopTwo, of.Logit, of.Top} {
+		if requested {
 			n++
 		}
 	}
@@ -115,7 +115,7 @@ func (o GradientOptions) checkOutputs(c int) error {
 	switch {
 	case o.Of.Logit && o.Of.Index >= c:
 		return scalarErrorf("there is no output %d, the network has %d, counted from 0", o.Of.Index, c)
-	case c == 1 && (kinds(o.Of) == 0 || o.Of.TopTwo):
+	case c == 1 && (countKinds(o.Of) == 0 || o.Of.TopTwo):
 		return scalarErrorf("the network has one output: differentiate it itself, or the sum, and not a function of several classes")
 	}
 	return nil
@@ -128,7 +128,7 @@ const gradientNumbers = 8 * 3 * 224 * 224
 // gradientBatch returns the number of rows in one run that computes gradients.
 func (m *Model) gradientBatch(o GradientOptions) int {
 	switch {
-	case m.fixed:
+	case m.fixedBatch:
 		return m.batch
 	case o.Batch > 0:
 		return o.Batch
@@ -142,8 +142,8 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 
 // runGradient runs the model on a chunk and returns the features, the logits and the
 // gradient.
-func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
-	x, err := m.inputs.wrap(c.tensors)
+func (m *Model) runGradient(ctx context.Context, d *gradientGraph, c chunk, o GradientOptions) (GradientBatch, error) {
+	x, err := m.inputs.newTensors(c.tensors)
 	if err != nil {
 		return GradientBatch{}, err
 	}
@@ -173,7 +173,7 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 		return b, err
 	}
 	if b.Gradient, err = gradientOf(c, out[2], d.tensor); err == nil {
-		b.Gradient = m.cut(c, b.Gradient, d.along)
+		b.Gradient = m.trimPadding(c, b.Gradient, d.lengthInput)
 	}
 	return b, err
 }
@@ -187,15 +187,15 @@ func gradientOf(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 		return ood.Tensor{}, &autodiff.TensorError{Tensor: tensor, Reason: fmt.Sprintf("its gradient has shape %v for %d rows, so that its first axis is not that of the rows", shape, c.rows)}
 	}
 	width := len(data) / c.rows
-	own := []int{c.n}
+	outShape := []int{c.n}
 	for _, d := range shape[1:] {
-		own = append(own, int(d))
+		outShape = append(outShape, int(d))
 	}
 	data = slices.Clone(data[:c.n*width])
 	if i := rows.FirstNotFinite(data); i >= 0 {
 		return ood.Tensor{}, notFinite("gradient", data[i], c.row(i/width))
 	}
-	return ood.Tensor{Name: tensor, Shape: own, Data: data}, nil
+	return ood.Tensor{Name: tensor, Shape: outShape, Data: data}, nil
 }
 
 func scalarErrorf(format string, args ...any) error {

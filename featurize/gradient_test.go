@@ -121,7 +121,7 @@ func TestGradients(t *testing.T) {
 	x := noise(3 * 7)
 	for _, opset := range []int64{9, 13, 17, 21} {
 		path := tiny(t, opset, func(b *onnx.Builder, x string) {
-			out(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}, onnx.Attr("axis", 1)))
+			addOutput(b, b.Node("Softmax", []string{gemm(b, phiOf(b, x))}, onnx.Attr("axis", 1)))
 		}, "n", 3)
 		m := open(t, rt, path, featurize.Options{Batch: 4})
 		for _, s := range []ood.Scalar{
@@ -132,22 +132,22 @@ func TestGradients(t *testing.T) {
 			if len(got.Gradient.Shape) != 2 || got.Gradient.Shape[0] != 7 || got.Gradient.Shape[1] != 3 {
 				t.Fatalf("opset %d, %+v: shape %v", opset, s, got.Gradient.Shape)
 			}
-			near(t, "the gradient", got.Gradient.Data, gradientOf(x, s), 1e-5)
-			near(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
-			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
+			checkNear(t, "the gradient", got.Gradient.Data, gradientOf(x, s), 1e-5)
+			checkNear(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
+			checkNear(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, headB, h), 1e-6)
 		}
 		got := gradients(t, m, []int{7, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}, Tensor: m.Info().Feature.Tensor})
 		for i := range 7 {
-			near(t, "the gradient with respect to φ", got.Gradient.Data[i*h:(i+1)*h], headW[h:], 1e-6)
+			checkNear(t, "the gradient with respect to φ", got.Gradient.Data[i*h:(i+1)*h], headW[h:], 1e-6)
 		}
 	}
 }
 
-// TestGradientSure checks that the gradient keeps its digits if it is tiny because the
+// TestGradientConfident checks that the gradient keeps its digits if it is tiny because the
 // model is confident.
-func TestGradientSure(t *testing.T) {
+func TestGradientConfident(t *testing.T) {
 	rt := runtime(t)
-	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
+	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
 	x := []float32{4, 8, 36}
 	got := gradients(t, m, []int{1, 3}, x, featurize.GradientOptions{})
 	z := forward([]float64{4, 8, 36})
@@ -159,13 +159,13 @@ func TestGradientSure(t *testing.T) {
 	if rest > 1e-8 {
 		t.Fatalf("the top class has probability 1 − %v, which is not sure", rest)
 	}
-	near(t, "the gradient", got.Gradient.Data, want, 1e-4)
+	checkNear(t, "the gradient", got.Gradient.Data, want, 1e-4)
 }
 
-// TestGradientSureSoftmax checks that gradients of probabilities and of their differences
+// TestGradientConfidentSoftmax checks that gradients of probabilities and of their differences
 // keep their digits if the model is confident. Each number must have a small relative
 // error.
-func TestGradientSureSoftmax(t *testing.T) {
+func TestGradientConfidentSoftmax(t *testing.T) {
 	rt := runtime(t)
 	const classes = 4
 	z := []float32{
@@ -181,7 +181,7 @@ func TestGradientSureSoftmax(t *testing.T) {
 	}
 	for _, opset := range []int64{9, 17} {
 		m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
-			out(b, b.Node("MatMul", []string{x, b.Initializer("W", identity, classes, classes)}), "n", classes)
+			addOutput(b, b.Node("MatMul", []string{x, b.Initializer("W", identity, classes, classes)}), "n", classes)
 		}, "n", classes), featurize.Options{})
 		for _, s := range []ood.Scalar{
 			{TopTwo: true, Softmax: true}, {TopTwo: true, Softmax: true, Temperature: 2},
@@ -269,7 +269,7 @@ func TestGradientFormats(t *testing.T) {
 			m := open(t, rt, save(t, model), featurize.Options{})
 			x := []float32{1, 2, 3, 2, 1, 0, 3, 1, 1, 0, 0, 2, 1, 4, 0}
 			got := gradients(t, m, []int{5, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Temperature: 4}})
-			near(t, k.elem.String(), got.Gradient.Data, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
+			checkNear(t, k.elem.String(), got.Gradient.Data, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestGradientUnknownWidth(t *testing.T) {
 				if width == 1 {
 					y = b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 1))
 				}
-				out(b, y, "n", width)
+				addOutput(b, y, "n", width)
 			}, "n", "tokens", 3), featurize.Options{Feature: "x"})
 			if w := m.Info().OutputsWidth; w != 0 {
 				t.Fatalf("the model is known to have %d outputs", w)
@@ -337,7 +337,7 @@ func TestGradientConstant(t *testing.T) {
 			b.Append(onnx.Node{Op: "Constant", Outputs: []string{"constant"}, Attrs: []*pb.AttributeProto{table}})
 			b.Append(onnx.Node{Op: "Add", Inputs: []string{scale, "constant"}, Outputs: []string{"sum"}})
 			rows := b.Node("Mul", []string{x, "sum"})
-			out(b, gemm(b, phiOf(b, rows)), 2, c)
+			addOutput(b, gemm(b, phiOf(b, rows)), 2, c)
 		}, 2, 3), featurize.Options{})
 		for tensor, want := range map[string]string{
 			"constant": "does not depend on the model's input",
@@ -384,14 +384,14 @@ func TestDigitsGradients(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				near(t, name+"'s gradient, "+key, got.Data, want, 1e-5)
+				checkNear(t, name+"'s gradient, "+key, got.Data, want, 1e-5)
 				plain, err := n.Forward(context.Background(), block)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				near(t, "φ", b.Features.Data, plain.Features.Data, 1e-5)
-				near(t, "logits", b.Logits.Data, plain.Logits.Data, 1e-5)
+				checkNear(t, "φ", b.Features.Data, plain.Features.Data, 1e-5)
+				checkNear(t, "logits", b.Logits.Data, plain.Logits.Data, 1e-5)
 			})
 		}
 		wait.Wait()
@@ -410,7 +410,7 @@ func TestGradientExternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := save(t, older(t, g.Model, 9))
+	file := save(t, toOldOpset(t, g.Model, 9))
 	weights, err := os.ReadFile(filepath.Join("..", "testmodels", "odd", "external.bin"))
 	if err != nil {
 		t.Fatal(err)
@@ -419,7 +419,7 @@ func TestGradientExternal(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := gradients(t, open(t, rt, file, featurize.Options{}), []int{5, 6}, x, featurize.GradientOptions{})
-	near(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
+	checkNear(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
 }
 
 // TestNotDifferentiable checks that the error for an operator without a gradient names the
@@ -437,12 +437,12 @@ func TestNotDifferentiable(t *testing.T) {
 			y := b.Append(onnx.Node{Op: "If", Name: "chooser", Inputs: []string{b.Node("Greater", []string{total, b.Const(float32(0))})}, Attrs: []*pb.AttributeProto{
 				onnx.Attr("then_branch", branch("then")), onnx.Attr("else_branch", branch("else")),
 			}})[0]
-			out(b, gemm(b, phiOf(b, y)))
+			addOutput(b, gemm(b, phiOf(b, y)))
 		},
 		"Det": func(b *onnx.Builder, x string) {
 			square := b.Node("MatMul", []string{b.Node("Unsqueeze", []string{x, b.Const([]int64{2})}), b.Node("Unsqueeze", []string{x, b.Const([]int64{1})})})
 			d := b.Append(onnx.Node{Op: "Det", Name: "chooser", Inputs: []string{square}})[0]
-			out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Node("Unsqueeze", []string{d, b.Const([]int64{1})})}))))
+			addOutput(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Node("Unsqueeze", []string{d, b.Const([]int64{1})})}))))
 		},
 	} {
 		m := open(t, rt, tiny(t, 13, build, "n", 3), featurize.Options{})
@@ -465,7 +465,7 @@ func TestNotDifferentiable(t *testing.T) {
 // context.
 func TestGradientErrors(t *testing.T) {
 	rt := runtime(t)
-	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
+	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
 	first := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
 		for _, err := range m.Gradients(ctx, featurize.Single(ood.BlockOf([]int{2, 3}, x)), o) {
 			if err != nil {

@@ -24,27 +24,27 @@ type gradientKey struct {
 	tensor string
 }
 
-// differentiated is a model whose graph also computes a gradient.
-type differentiated struct {
-	key     gradientKey
-	tensor  string       // tensor to differentiate with respect to
-	along   int          // index of the input that has the same second axis as the tensor, or −1
-	session *ort.Session // returns φ, the logits and the gradient
+// gradientGraph is a model whose graph also computes a gradient.
+type gradientGraph struct {
+	key         gradientKey
+	tensor      string       // tensor to differentiate with respect to
+	lengthInput int          // index of the input that has the same second axis as the tensor, or −1
+	session     *ort.Session // returns φ, the logits and the gradient
 }
 
-// differentiate builds the graph that computes the gradient for key.
-func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
+// newGradientGraph builds the graph that computes the gradient for key.
+func (m *Model) newGradientGraph(ctx context.Context, g *onnx.Graph, key gradientKey) (*gradientGraph, error) {
 	tensor := key.tensor
 	if tensor == "" {
-		in, err := m.inputs.real()
+		in, err := m.inputs.realInput()
 		if err != nil {
 			return nil, err
 		}
 		tensor = in.name
 	}
-	d := &differentiated{key: key, tensor: tensor, along: m.along(ctx, g, tensor)}
+	d := &gradientGraph{key: key, tensor: tensor, lengthInput: m.findLengthInput(ctx, g, tensor)}
 	var err error
-	d.session, err = m.gradient(ctx, g, d)
+	d.session, err = m.newGradientSession(ctx, g, d)
 	_, refused := errors.AsType[*autodiff.TensorError](err)
 	_, unsupported := errors.AsType[*autodiff.UnsupportedError](err)
 	switch {
@@ -61,9 +61,9 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	return d, nil
 }
 
-// along returns the index of the input that has the same second axis as the tensor, or −1.
-// It compares the shapes in a run on random rows.
-func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
+// findLengthInput returns the index of the input that has the same second axis as the
+// tensor, or −1. It compares the shapes in a run on random rows.
+func (m *Model) findLengthInput(ctx context.Context, g *onnx.Graph, tensor string) int {
 	probed := []string{tensor}
 	for i, in := range m.inputs {
 		if in.name == tensor {
@@ -80,29 +80,29 @@ func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes is nil
 	shape := shapes[tensor]
 	return slices.IndexFunc(m.inputs, func(in input) bool {
-		of := shapes[in.name]
-		return len(shape) > 2 && len(of) > 1 && of[1] == shape[1]
+		inputShape := shapes[in.name]
+		return len(shape) > 2 && len(inputShape) > 1 && inputShape[1] == shape[1]
 	})
 }
 
-// real reports whether the input takes real numbers.
-func (in input) real() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
+// isReal reports whether the input takes real numbers.
+func (in input) isReal() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
 
-// real returns the input to differentiate with respect to: the only input of the model, or
+// realInput returns the input to differentiate with respect to: the only input of the model, or
 // the only one that holds real numbers.
-func (list inputs) real() (input, error) {
+func (list inputs) realInput() (input, error) {
 	if len(list) == 1 {
 		return list[0], nil
 	}
-	var all []string
+	var names []string
 	var found input
 	for _, in := range list {
-		if in.real() && !in.masks() && !in.optional() {
+		if in.isReal() && !in.isMask() && !in.isOptional() {
 			found = in
-			all = append(all, in.name)
+			names = append(names, in.name)
 		}
 	}
-	switch len(all) {
+	switch len(names) {
 	case 1:
 		return found, nil
 	case 0:
@@ -110,16 +110,16 @@ func (list inputs) real() (input, error) {
 			"or differentiate with respect to a tensor made of them", ood.ErrNotDifferentiable, len(list))
 	}
 	return found, fmt.Errorf("%w: several of its inputs hold real numbers (%s); use the method's variant in feature space, "+
-		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, display.Quoted(all, 10))
+		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, display.Quoted(names, 10))
 }
 
-// gradient appends the nodes that compute the gradient to the model's graph, and opens a
+// newGradientSession appends the nodes that compute the gradient to the model's graph, and opens a
 // session for it.
-func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) (*ort.Session, error) {
+func (m *Model) newGradientSession(ctx context.Context, g *onnx.Graph, d *gradientGraph) (*ort.Session, error) {
 	views, dir := m.views[:2], filepath.Dir(m.path)
-	names := namesOf(views)
-	b := onnx.Extend(exposed(g, m.inputs, views, names))
-	wrt, err := m.with(b.Index(), d.tensor)
+	names := viewNames(views)
+	b := onnx.Extend(exposeViews(g, m.inputs, views, names))
+	wrt, err := m.gradientTensors(b.Index(), d.tensor)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	if err != nil {
 		return nil, err
 	}
-	out := declare(b, gradients)
+	out := declareSum(b, gradients)
 	model, err := b.Model()
 	if err != nil {
 		return nil, err
@@ -136,21 +136,21 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(names, out))
 }
 
-// with lists tensors whose gradients add up to the gradient with respect to the given
+// gradientTensors lists tensors whose gradients add up to the gradient with respect to the given
 // tensor. The list contains only this tensor. If it is an integer input, the list contains
 // its casts to real numbers instead.
-func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
+func (m *Model) gradientTensors(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
-	made := ancestors(g, tensor)
+	deps := ancestors(g, tensor)
 	switch {
-	case slices.ContainsFunc(m.inputs.feeds(), func(feed string) bool { return made[feed] }):
+	case slices.ContainsFunc(m.inputs.feeds(), func(feed string) bool { return deps[feed] }):
 	case g.Producer(tensor) != nil || constant:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input and is the same for every row"}
 	default:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "the logits are not made from a tensor of that name"}
 	}
-	in := m.inputs.find(tensor)
-	if in == nil || in.real() {
+	in := m.inputs.byName(tensor)
+	if in == nil || in.isReal() {
 		return []string{tensor}, nil
 	}
 	var casts []string
@@ -170,8 +170,8 @@ func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 	return casts, nil
 }
 
-// declare adds up the gradients and makes the sum a float32 output.
-func declare(b *onnx.Builder, gradients []string) string {
+// declareSum adds up the gradients and makes the sum a float32 output.
+func declareSum(b *onnx.Builder, gradients []string) string {
 	sum := ""
 	for _, g := range gradients {
 		single := b.Node("Cast", []string{g}, onnx.Attr("to", pb.TensorProto_FLOAT))
@@ -189,7 +189,7 @@ func declare(b *onnx.Builder, gradients []string) string {
 
 // scalarInputs returns the additional inputs of the graph, in the order in which
 // scalarGraph declared them: the index of the logit and the temperature.
-func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, err error) {
+func (d *gradientGraph) scalarInputs(o GradientOptions) (list []*ort.Tensor, err error) {
 	add := func(t *ort.Tensor, e error) {
 		if e == nil {
 			list = append(list, t)
@@ -199,7 +199,7 @@ func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, er
 	if d.key.of.Logit {
 		add(ort.NewTensor([]int64{1}, []int64{int64(o.Of.Index)}))
 	}
-	if kinds(d.key.of) == 0 || d.key.of.Softmax {
+	if countKinds(d.key.of) == 0 || d.key.of.Softmax {
 		add(ort.NewTensor([]int64{1}, []float32{float32(cmp.Or(o.Of.Temperature, 1))}))
 	}
 	return list, err

@@ -19,26 +19,26 @@ func TestHashes(t *testing.T) {
 	}
 	defer m.Close()
 	texts := []string{"play some album", "play a song", "set an alarm for eight thirty on monday", "play a song", "play a record"}
-	var alone [][16]byte
+	var separate [][16]byte
 	for _, text := range texts {
-		b, err := m.All(t.Context(), single(ood.InputBlock{Tensors: []ood.Tensor{words("", text)}}), 1, nil)
+		b, err := m.All(t.Context(), oneBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", text)}}), 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		alone = append(alone, b.Hashes...)
+		separate = append(separate, b.Hashes...)
 	}
 	var blocks iter.Seq2[ood.InputBlock, error] = func(yield func(ood.InputBlock, error) bool) {
-		_ = yield(ood.InputBlock{Tensors: []ood.Tensor{words("", texts[:2]...)}}, nil) && yield(ood.InputBlock{Start: 2, Tensors: []ood.Tensor{words("", texts[2:]...)}}, nil)
+		_ = yield(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", texts[:2]...)}}, nil) && yield(ood.InputBlock{Start: 2, Tensors: []ood.Tensor{textTensor("", texts[2:]...)}}, nil)
 	}
 	b, err := m.All(t.Context(), blocks, len(texts), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(b.Hashes, alone) {
-		t.Errorf("hashes in blocks are %x, those of rows alone %x", b.Hashes, alone)
+	if !slices.Equal(b.Hashes, separate) {
+		t.Errorf("hashes in blocks are %x, those of rows alone %x", b.Hashes, separate)
 	}
-	if len(alone) != 5 || alone[1] != alone[3] || slices.Contains(alone[2:], alone[0]) || slices.Contains(alone[2:4], alone[4]) {
-		t.Errorf("the 5 texts, the second the same as the fourth, have hashes %x", alone)
+	if len(separate) != 5 || separate[1] != separate[3] || slices.Contains(separate[2:], separate[0]) || slices.Contains(separate[2:4], separate[4]) {
+		t.Errorf("the 5 texts, the second the same as the fourth, have hashes %x", separate)
 	}
 }
 

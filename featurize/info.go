@@ -98,8 +98,8 @@ type Candidate struct {
 	Op     string  `json:"op"`
 }
 
-// task guesses the task from the normaliser and the number of outputs.
-func task(normaliser string, width int) attach.Task {
+// guessTask guesses the task from the normaliser and the number of outputs.
+func guessTask(normaliser string, width int) attach.Task {
 	switch {
 	case normaliser != "" || width >= 3:
 		return attach.Classification
@@ -117,12 +117,12 @@ type NoLinearLayerError struct {
 }
 
 func (e *NoLinearLayerError) Error() string {
-	return "no linear layer was found: " + e.Reason + "; name a tensor as the feature" + some(", such as", e.Info.Candidates)
+	return "no linear layer was found: " + e.Reason + "; name a tensor as the feature" + candidateHint(", such as", e.Info.Candidates)
 }
 
-// some returns the string lead followed by the names of the first three candidates, or ""
+// candidateHint returns the string lead followed by the names of the first three candidates, or ""
 // if there are none.
-func some(lead string, list []Candidate) string {
+func candidateHint(lead string, list []Candidate) string {
 	if len(list) == 0 {
 		return ""
 	}

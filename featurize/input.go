@@ -21,8 +21,8 @@ type input struct {
 	dims []int    // shape with the batch axis first; −1 may vary; nil means unknown
 	axes []string // the model's names of the axes that may vary; "" if an axis has none
 	nan  bool     // whether the model handles NaN as an empty cell
-	// fallback is the default value of the input. It has no shape if the input is required.
-	fallback ood.Tensor
+	// defaultValue is the default value of the input. It has no shape if the input is required.
+	defaultValue ood.Tensor
 }
 
 // inputs lists the inputs of a model in the graph's order.
@@ -43,7 +43,7 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 			if err != nil {
 				return nil, err
 			}
-			in.nan = onnx.IsFloat(pb.TensorProto_DataType(in.elem)) && knowsGaps(g, in.name)
+			in.nan = onnx.IsFloat(pb.TensorProto_DataType(in.elem)) && handlesNaN(g, in.name)
 			list = append(list, in)
 			continue
 		}
@@ -52,10 +52,10 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 			continue
 		}
 		data, dims, err := onnx.Float32s(t, dir)
-		if err == nil && in.misfit(data) < 0 {
-			in.fallback.Data = data
+		if err == nil && in.firstMisfit(data) < 0 {
+			in.defaultValue.Data = data
 			for _, d := range dims {
-				in.fallback.Shape = append(in.fallback.Shape, int(d))
+				in.defaultValue.Shape = append(in.defaultValue.Shape, int(d))
 			}
 			list = append(list, in)
 		}
@@ -101,7 +101,7 @@ func newInput(v *pb.ValueInfoProto) (input, error) {
 			return in, fmt.Errorf("the model's input %q is a scalar: it has no axis for rows", in.name)
 		}
 		if floatProduct(in.dims) > maxRun {
-			shape := times(in.dims)
+			shape := formatShape(in.dims)
 			if in.dims[0] > 0 {
 				shape = strconv.Itoa(in.dims[0]) + strings.TrimPrefix(shape, "n")
 			}
@@ -115,11 +115,11 @@ func newInput(v *pb.ValueInfoProto) (input, error) {
 // vary.
 func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 
-// optional reports whether the input has a default value.
-func (in input) optional() bool { return in.fallback.Shape != nil }
+// isOptional reports whether the input has a default value.
+func (in input) isOptional() bool { return in.defaultValue.Shape != nil }
 
-// texts reports whether the input takes texts.
-func (in input) texts() bool { return in.elem == int32(pb.TensorProto_STRING) }
+// takesText reports whether the input takes texts.
+func (in input) takesText() bool { return in.elem == int32(pb.TensorProto_STRING) }
 
 // fixedBatch returns the number of rows in each run if the input fixes it, and 0 otherwise.
 func (in input) fixedBatch() int {
@@ -148,8 +148,8 @@ func (list inputs) feeds() []string {
 	return names
 }
 
-// find returns the input with the given name, or nil.
-func (list inputs) find(name string) *input {
+// byName returns the input with the given name, or nil.
+func (list inputs) byName(name string) *input {
 	for i, in := range list {
 		if in.name == name {
 			return &list[i]
@@ -158,8 +158,8 @@ func (list inputs) find(name string) *input {
 	return nil
 }
 
-// images returns the first input that can take images, or nil if there is none.
-func (list inputs) images() *input {
+// imageInput returns the first input that can take images, or nil if there is none.
+func (list inputs) imageInput() *input {
 	for i, in := range list {
 		if in.layout() != "" {
 			return &list[i]
@@ -174,11 +174,11 @@ func (in input) layout() string {
 	if len(in.dims) != 4 {
 		return ""
 	}
-	channels := func(d int) bool { return d == 1 || d == 3 || d == 4 }
+	isChannels := func(d int) bool { return d == 1 || d == 3 || d == 4 }
 	switch {
-	case channels(in.dims[1]):
+	case isChannels(in.dims[1]):
 		return "nchw"
-	case channels(in.dims[3]):
+	case isChannels(in.dims[3]):
 		return "nhwc"
 	}
 	return ""
@@ -186,25 +186,25 @@ func (in input) layout() string {
 
 // check returns an error if a tensor does not fit the input.
 func (in input) check(t ood.Tensor) error {
-	holds := "float32"
+	given := "float32"
 	if t.Strings != nil {
-		holds = "texts"
+		given = "texts"
 	}
 	shape := t.Shape
-	if (t.Strings != nil) == in.texts() && in.fits(t) {
+	if (t.Strings != nil) == in.takesText() && in.fits(t) {
 		return nil
 	}
 	hint := ""
-	moved := func(perm ...int) bool {
+	fitsPermuted := func(perm ...int) bool {
 		return len(shape) == 4 && in.fits(ood.Tensor{Shape: []int{shape[0], shape[perm[0]], shape[perm[1]], shape[perm[2]]}})
 	}
-	if moved(2, 3, 1) {
+	if fitsPermuted(2, 3, 1) {
 		hint = ": move the channels to the last axis"
-	} else if moved(3, 1, 2) {
+	} else if fitsPermuted(3, 1, 2) {
 		hint = ": move the channels to the second axis"
 	}
 	return fmt.Errorf("the model's input %q takes %s of %s, the rows given are %s of %s%s",
-		in.name, times(in.dims), onnx.DTypeName(in.elem), times(shape), holds, hint)
+		in.name, formatShape(in.dims), onnx.DTypeName(in.elem), formatShape(shape), given, hint)
 }
 
 // fits reports whether a tensor has the shape that the input takes.
@@ -219,8 +219,8 @@ func (in input) fits(t ood.Tensor) bool {
 	return ok
 }
 
-// times formats a shape, for example as n×3×32×32. The first axis is always written as n.
-func times(dims []int) string {
+// formatShape formats a shape, for example as n×3×32×32. The first axis is always written as n.
+func formatShape(dims []int) string {
 	var b strings.Builder
 	b.WriteString("n")
 	for _, d := range dims[min(1, len(dims)):] {
@@ -257,8 +257,8 @@ func (in input) limits() (lo, hi float32, integers bool) {
 	return -math.MaxFloat32, math.MaxFloat32, false
 }
 
-// misfit returns the index of the first number that the input does not take, or −1.
-func (in input) misfit(data []float32) int {
+// firstMisfit returns the index of the first number that the input does not take, or −1.
+func (in input) firstMisfit(data []float32) int {
 	lo, hi, integers := in.limits()
 	if hi == math.MaxFloat32 && !in.nan {
 		return rows.FirstNotFinite(data)
@@ -274,18 +274,18 @@ func (in input) misfit(data []float32) int {
 	return -1
 }
 
-// refuse returns the error for a number v that the input does not take. called is the name
-// of the tensor in the error.
-func (in input) refuse(v float32, row int, called string) error {
+// misfitError returns the error for a number v that the input does not take. tensor is the
+// name of the tensor in the error.
+func (in input) misfitError(v float32, row int, tensor string) error {
 	if !rows.Finite(v) {
-		return notFinite(called, v, row)
+		return notFinite(tensor, v, row)
 	}
 	lo, hi, integers := in.limits()
 	want := fmt.Sprintf("numbers from %.0f to %.0f", lo, hi)
 	if integers {
 		want = "whole " + want
 	}
-	return fmt.Errorf("row %d (counted from 0) of the %s holds %g; the model takes %s, which are %s", row, called, v, onnx.DTypeName(in.elem), want)
+	return fmt.Errorf("row %d (counted from 0) of the %s holds %g; the model takes %s, which are %s", row, tensor, v, onnx.DTypeName(in.elem), want)
 }
 
 func notFinite(what string, v float32, row int) error {

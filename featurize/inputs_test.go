@@ -13,11 +13,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// mixed builds a model that adds a second input z to x (n×3). build makes z fit x.
-func mixed(t testing.TB, elem pb.TensorProto_DataType, build func(b *onnx.Builder, z string) string, dims ...any) string {
+// twoInputs builds a model that adds a second input z to x (n×3). build makes z fit x.
+func twoInputs(t testing.TB, elem pb.TensorProto_DataType, build func(b *onnx.Builder, z string) string, dims ...any) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) {
 		z := build(b, b.Input("z", elem, dims...))
-		out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
+		addOutput(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
 	}, "n", 3)
 }
 
@@ -51,29 +51,29 @@ func TestInputTypes(t *testing.T) {
 		pb.TensorProto_UINT8, pb.TensorProto_UINT16, pb.TensorProto_UINT32, pb.TensorProto_UINT64,
 		pb.TensorProto_INT8, pb.TensorProto_INT16, pb.TensorProto_INT32, pb.TensorProto_INT64,
 	} {
-		m := open(t, rt, mixed(t, elem, func(b *onnx.Builder, z string) string {
+		m := open(t, rt, twoInputs(t, elem, func(b *onnx.Builder, z string) string {
 			return b.Node("Unsqueeze", []string{b.Node("Cast", []string{z}, onnx.Attr("to", float)), b.Const([]int64{1})})
 		}, "n"), featurize.Options{Batch: 2})
 		// The inputs may come in any order, and a column may have one axis or two.
 		got := allOf(t, m, rowsOf(floats("z", z, 5, 1), floats("x", x, 5, 3)))
-		near(t, elem.String(), got.Features.Data, trunkOf(want), 1e-6)
+		checkNear(t, elem.String(), got.Features.Data, trunkOf(want), 1e-6)
 		if in := m.Info().Inputs; len(in) != 2 || in[1].Name != "z" || in[1].Optional || m.Base(attach.Classification).Inputs[1].DType != in[1].DType {
 			t.Errorf("%s: inputs %+v", elem, in)
 		}
 	}
-	m := open(t, rt, mixed(t, pb.TensorProto_STRING, func(b *onnx.Builder, z string) string {
+	m := open(t, rt, twoInputs(t, pb.TensorProto_STRING, func(b *onnx.Builder, z string) string {
 		b.Import("ai.onnx.ml", 2)
 		return b.Append(onnx.Node{Op: "LabelEncoder", Domain: "ai.onnx.ml", Inputs: []string{z}, Attrs: []*pb.AttributeProto{
 			onnx.Attr("keys_strings", []string{"no", "yes"}), onnx.Attr("values_floats", []float32{0, 1})}})[0]
 	}, "n", 1), featurize.Options{Batch: 2})
 	texts := ood.Tensor{Name: "z", Shape: []int{5}, Strings: []string{"no", "yes", "yes", "no", "yes"}}
-	near(t, "strings", allOf(t, m, rowsOf(floats("x", x, 5, 3), texts)).Features.Data, trunkOf(want), 1e-6)
+	checkNear(t, "strings", allOf(t, m, rowsOf(floats("x", x, 5, 3), texts)).Features.Data, trunkOf(want), 1e-6)
 }
 
 // TestInputsRefused checks the errors for rows that do not fit the model's inputs.
 func TestInputsRefused(t *testing.T) {
 	rt := runtime(t)
-	m := open(t, rt, mixed(t, pb.TensorProto_INT64, func(b *onnx.Builder, z string) string {
+	m := open(t, rt, twoInputs(t, pb.TensorProto_INT64, func(b *onnx.Builder, z string) string {
 		return b.Node("Cast", []string{z}, onnx.Attr("to", float))
 	}, "n", 1), featurize.Options{})
 	x, z := floats("x", noise(6), 2, 3), floats("z", []float32{1, 2}, 2, 1)
@@ -101,7 +101,7 @@ func TestOptionalInput(t *testing.T) {
 		return tiny(t, 13, func(b *onnx.Builder, x string) {
 			z := b.Initializer("z", []float32{1, 2, 3}, 1, 3)
 			b.Graph().Input = append(b.Graph().Input, onnx.ValueInfo(z, float, dims...))
-			out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
+			addOutput(b, gemm(b, phiOf(b, b.Node("Add", []string{x, z}))))
 		}, "n", 3)
 	}
 	m := open(t, runtime(t), build("n", 3), featurize.Options{})
@@ -116,16 +116,16 @@ func TestOptionalInput(t *testing.T) {
 		}
 		return sum
 	}
-	near(t, "the default", all(t, m, []int{2, 3}, x).Features.Data, trunkOf(plus(1, 2, 3)), 1e-6)
-	own := rowsOf(floats("x", x, 2, 3), floats("z", z, 2, 3))
-	near(t, "of the rows", allOf(t, m, own).Features.Data, trunkOf(plus(z...)), 1e-6)
+	checkNear(t, "the default", runAll(t, m, []int{2, 3}, x).Features.Data, trunkOf(plus(1, 2, 3)), 1e-6)
+	given := rowsOf(floats("x", x, 2, 3), floats("z", z, 2, 3))
+	checkNear(t, "of the rows", allOf(t, m, given).Features.Data, trunkOf(plus(z...)), 1e-6)
 	both, err := m.All(context.Background(), func(yield func(ood.InputBlock, error) bool) {
-		_ = yield(own, nil) && yield(ood.BlockOf([]int{2, 3}, x), nil)
+		_ = yield(given, nil) && yield(ood.BlockOf([]int{2, 3}, x), nil)
 	}, 4, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
+	checkNear(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
 	// Some exporters list weights as inputs. Rows cannot replace these, because their first
 	// axis is fixed.
 	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Info().Inputs; len(in) != 1 {
@@ -138,7 +138,7 @@ func TestOptionalInput(t *testing.T) {
 func TestInputsGradient(t *testing.T) {
 	b := onnx.NewBuilder("tiny", 13)
 	x, z := b.Input("x:0", float, "n", 3), b.Input("z", pb.TensorProto_INT32, "n", 1)
-	out(b, gemm(b, phiOf(b, b.Node("Mul", []string{x, b.Node("Cast", []string{z}, onnx.Attr("to", float))}))))
+	addOutput(b, gemm(b, phiOf(b, b.Node("Mul", []string{x, b.Node("Cast", []string{z}, onnx.Attr("to", float))}))))
 	model, err := b.Model()
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestInputsGradient(t *testing.T) {
 			want = append(want, d)
 		}
 	}
-	near(t, "the gradient", g.Data, want, 1e-5)
+	checkNear(t, "the gradient", g.Data, want, 1e-5)
 }
 
 // TestInputsAgainstNumPy compares a model of an image with columns, and a model of tokens,
@@ -182,7 +182,7 @@ func TestInputsAgainstNumPy(t *testing.T) {
 		got := allOf(t, open(t, rt, path, featurize.Options{Batch: 3}), b)
 		_, phi := entry(t, path, "features")
 		_, logits := entry(t, path, "logits")
-		near(t, name+": φ", got.Features.Data, phi, 1e-5)
-		near(t, name+": the logits", got.Logits.Data, logits, 1e-5)
+		checkNear(t, name+": φ", got.Features.Data, phi, 1e-5)
+		checkNear(t, name+": the logits", got.Logits.Data, logits, 1e-5)
 	}
 }

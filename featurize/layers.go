@@ -29,7 +29,7 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 	if len(o.Layers) > 0 {
 		return s.namedLayers(ctx, feature.tensor, all, o.Layers)
 	}
-	all = spread(all, maxProbed)
+	all = pickEvenly(all, maxProbed)
 	tensors := make([]string, len(all))
 	for i, v := range all {
 		tensors[i] = v.tensor
@@ -53,9 +53,9 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 		}
 		v.rank = len(shape)
 		switch {
-		case v.positions(shape) > 1 && shape[v.channels()] > maxLayerWidth:
+		case v.positionCount(shape) > 1 && shape[v.channelAxis()] > maxLayerWidth:
 			wide = append(wide, v)
-		case v.positions(shape) > 1:
+		case v.positionCount(shape) > 1:
 			positioned = append(positioned, v)
 		case v.rank == 2:
 			flat = append(flat, v)
@@ -66,7 +66,7 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 	// channels.
 	for _, list := range [][]view{positioned, wide, flat} {
 		if len(list) > 0 {
-			return spread(list, o.EarlierLayers), nil
+			return pickEvenly(list, o.EarlierLayers), nil
 		}
 	}
 	return nil, nil
@@ -84,7 +84,7 @@ func (s source) namedLayers(ctx context.Context, feature string, all []view, nam
 		}
 		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
 		if i < 0 {
-			v, err := s.named(ctx, name, "an earlier layer")
+			v, err := s.namedView(ctx, name, "an earlier layer")
 			if err != nil {
 				return nil, err
 			}
@@ -105,38 +105,38 @@ func (s source) namedLayers(ctx context.Context, feature string, all []view, nam
 	return layers, err
 }
 
-// positions returns the number of positions that a view averages over in a tensor of this
+// positionCount returns the number of positions that a view averages over in a tensor of this
 // shape.
-func (v view) positions(shape []int64) int64 {
+func (v view) positionCount(shape []int64) int64 {
 	n := int64(1)
 	for axis := 1; axis < len(shape); axis++ {
-		if axis != v.channels() {
+		if axis != v.channelAxis() {
 			n *= shape[axis]
 		}
 	}
 	return n
 }
 
-// channels returns the index of the channel axis, which the view keeps.
-func (v view) channels() int {
+// channelAxis returns the index of the channel axis, which the view keeps.
+func (v view) channelAxis() int {
 	if v.spatial {
 		return 1
 	}
 	return v.rank - 1
 }
 
-// spread picks n evenly spaced views from a list, or all views if the list is shorter. For
+// pickEvenly picks n evenly spaced views from a list, or all views if the list is shorter. For
 // n = 3, it picks those at a quarter, half and three quarters of the list.
-func spread(all []view, n int) []view {
+func pickEvenly(all []view, n int) []view {
 	n = min(n, len(all))
 	picked := make([]view, n)
-	at := -1
+	last := -1
 	for i := range n {
-		middle := int(math.RoundToEven(float64((i+1)*(len(all)-1)) / float64(n+1)))
+		target := int(math.RoundToEven(float64((i+1)*(len(all)-1)) / float64(n+1)))
 		// Each pick comes after the one before, and leaves enough views for the picks after
 		// it.
-		at = min(max(middle, at+1), len(all)-n+i)
-		picked[i] = all[at]
+		last = min(max(target, last+1), len(all)-n+i)
+		picked[i] = all[last]
 	}
 	return picked
 }
@@ -144,34 +144,34 @@ func spread(all []view, n int) []view {
 // layersBefore lists the inputs of the linear layers before a tensor, in the graph's order.
 // It skips the input of the first linear layer, because that is the model's own input.
 func (s source) layersBefore(tensor string) []view {
-	behind := map[string]bool{} // tensors that depend on a linear layer
-	known := map[string]bool{tensor: true}
-	made := ancestors(s.g, tensor)
+	downstream := map[string]bool{} // tensors that depend on a linear layer
+	seen := map[string]bool{tensor: true}
+	deps := ancestors(s.g, tensor)
 	var all []view
 	for _, n := range s.g.Model.GetGraph().GetNode() {
-		if !slices.ContainsFunc(n.GetOutput(), func(t string) bool { return t != "" && made[t] }) {
+		if !slices.ContainsFunc(n.GetOutput(), func(t string) bool { return t != "" && deps[t] }) {
 			continue
 		}
-		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return behind[t] })
-		if s.linear(n) {
-			v, err := reading(s.g, n)
-			if err == nil && follows && !known[v.tensor] {
-				known[v.tensor] = true
+		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return downstream[t] })
+		if s.isLinear(n) {
+			v, err := inputView(s.g, n)
+			if err == nil && follows && !seen[v.tensor] {
+				seen[v.tensor] = true
 				all = append(all, v)
 			}
 			follows = true
 		}
 		if follows {
 			for _, t := range n.GetOutput() {
-				behind[t] = true
+				downstream[t] = true
 			}
 		}
 	}
 	return all
 }
 
-// linear reports whether a node is a linear layer with constant weights.
-func (s source) linear(n *pb.NodeProto) bool {
-	slot, ok := slots[n.GetOpType()]
-	return ok && slot.weight < len(n.GetInput()) && s.is(n.GetInput()[slot.weight])
+// isLinear reports whether a node is a linear layer with constant weights.
+func (s source) isLinear(n *pb.NodeProto) bool {
+	operands, ok := linearOps[n.GetOpType()]
+	return ok && operands.weight < len(n.GetInput()) && s.isConst(n.GetInput()[operands.weight])
 }

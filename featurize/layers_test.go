@@ -58,27 +58,27 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 			for i := range x {
 				x[i] = float32(math.Sin(float64(i)))
 			}
-			b := all(t, m, want.Shape, x)
+			b := runAll(t, m, want.Shape, x)
 			for i, layer := range want.Layers {
 				if got := b.Layers[i]; got.Cols != m.Info().Layers[i].Width || got.Rows != len(layer) {
 					t.Errorf("layer %d is %d×%d, and said to be %d wide", i, got.Rows, got.Cols, m.Info().Layers[i].Width)
 				}
-				near(t, want.Tensors[i], b.Layers[i].Data, slices.Concat(layer...), 1e-5)
+				checkNear(t, want.Tensors[i], b.Layers[i].Data, slices.Concat(layer...), 1e-5)
 			}
 			// Layers that are named in reverse order must have the same values. Without
 			// layers, the features must be the same.
 			slices.Reverse(want.Tensors)
-			named := all(t, open(t, rt, path, featurize.Options{Layers: want.Tensors}), want.Shape, x)
+			named := runAll(t, open(t, rt, path, featurize.Options{Layers: want.Tensors}), want.Shape, x)
 			slices.Reverse(named.Layers)
-			bare := all(t, open(t, rt, path, featurize.Options{}), want.Shape, x)
+			bare := runAll(t, open(t, rt, path, featurize.Options{}), want.Shape, x)
 			if bare.Layers != nil {
 				t.Error("layers that nobody asked for")
 			}
 			for i := range b.Layers {
-				near(t, "named "+want.Tensors[i], named.Layers[i].Data, b.Layers[i].Data, 1e-6)
+				checkNear(t, "named "+want.Tensors[i], named.Layers[i].Data, b.Layers[i].Data, 1e-6)
 			}
-			near(t, "features", b.Features.Data, bare.Features.Data, 1e-6)
-			near(t, "logits", b.Logits.Data, bare.Logits.Data, 1e-6)
+			checkNear(t, "features", b.Features.Data, bare.Features.Data, 1e-6)
+			checkNear(t, "logits", b.Logits.Data, bare.Logits.Data, 1e-6)
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestLayersFound(t *testing.T) {
 		return b.Node("Relu", []string{y})
 	}
 	classify := func(b *onnx.Builder, x string, width int) {
-		out(b, b.Node("Gemm", []string{x, b.Initializer("W", ones(width*c), int64(width), c)}))
+		addOutput(b, b.Node("Gemm", []string{x, b.Initializer("W", ones(width*c), int64(width), c)}))
 	}
 	pool := func(b *onnx.Builder, x string) string {
 		return b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{x})})
@@ -164,10 +164,10 @@ func TestLayersFound(t *testing.T) {
 			y = b.Node("Relu", []string{b.Node("Gemm", []string{y, b.Initializer("c", ones(108*5), 108, 5)})})
 			classify(b, y, 5)
 		}},
-		"one layer": {dims: []any{"n", 3}, build: func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }},
+		"one layer": {dims: []any{"n", 3}, build: func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }},
 		"a fixed batch": {dims: []any{3, 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
 			classifyFixed := b.Node("Gemm", []string{pool(b, conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 4, 3)), b.Initializer("W", ones(8), 4, c)})
-			out(b, classifyFixed, 3, c)
+			addOutput(b, classifyFixed, 3, c)
 		}},
 		"inputs of any size": {dims: []any{"n", 3, "height", "width"}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
 			classify(b, pool(b, conv(b, "b", conv(b, "a", x, 3, 4, 3), 4, 5, 3)), 5)
@@ -205,14 +205,14 @@ func TestQuantisedLayers(t *testing.T) {
 		}
 		y := same(same(b.Node("QuantizeLinear", []string{x, s, z})))
 		y = b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{b.Node("DequantizeLinear", []string{y, s, z})})})
-		out(b, b.Node("Gemm", []string{y, b.Initializer("W", []float32{1, 2, 3, 4}, 2, 2)}))
+		addOutput(b, b.Node("Gemm", []string{y, b.Initializer("W", []float32{1, 2, 3, 4}, 2, 2)}))
 	}, "n", 2, 1, 2)
 	for _, o := range []featurize.Options{{EarlierLayers: 1}, {}} {
 		if o.EarlierLayers == 0 {
 			o.Layers = tensors(open(t, rt, path, featurize.Options{EarlierLayers: 1}).Info().Layers)
 		}
-		b := all(t, open(t, rt, path, o), []int{1, 2, 1, 2}, []float32{1, 1.5, -.25, .75})
-		near(t, "the layer", b.Layers[0].Data, []float32{1.25, .25}, 1e-6)
+		b := runAll(t, open(t, rt, path, o), []int{1, 2, 1, 2}, []float32{1, 1.5, -.25, .75})
+		checkNear(t, "the layer", b.Layers[0].Data, []float32{1.25, .25}, 1e-6)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestHowManyLayers(t *testing.T) {
 // TestLayersRefused checks the errors for a missing layer and for a layer that overflows.
 func TestLayersRefused(t *testing.T) {
 	rt := runtime(t)
-	path := tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
+	path := tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }, "n", 3)
 	_, err := openErr(rt, path, featurize.Options{Layers: []string{"nowhere"}})
 	if err == nil || !strings.Contains(err.Error(), `no tensor "nowhere" to use as an earlier layer`) {
 		t.Errorf("a tensor that is not there: %v", err)
@@ -241,7 +241,7 @@ func TestLayersRefused(t *testing.T) {
 	path = tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Mul", []string{b.Node("MatMul", []string{x, b.Initializer("big", slices.Repeat([]float32{3e38}, 12), 3, 4)}), b.Const(float32(2))})
 		y = b.Node("Tanh", []string{b.Node("MatMul", []string{y, b.Initializer("a", slices.Repeat([]float32{1}, 16), 4, 4)})})
-		out(b, gemm(b, y))
+		addOutput(b, gemm(b, y))
 	}, "n", 3)
 	m, err := openErr(rt, path, featurize.Options{EarlierLayers: 1})
 	if err != nil {

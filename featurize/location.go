@@ -23,21 +23,21 @@ import (
 // what the next step needs.
 type source struct {
 	*constants
-	inputs inputs
-	beside *folder
-	log    *slog.Logger // nil discards messages
+	inputs      inputs
+	exportFiles *folder
+	log         *slog.Logger // nil discards messages
 }
 
 // location describes which tensors of a model are read.
 type location struct {
-	*walk               // the output and the last linear layer
-	last    *ood.Linear // weights of the last linear layer, or nil if unknown
-	named   bool        // whether the caller named the feature
-	table   bool        // whether the columns of the feature have different units
-	log     bool        // whether the logits are logarithms of probabilities
-	classes []string    // names of the classes
-	task    attach.Task // task that the operators imply, or ""
-	layers  []view      // earlier layers
+	*walk                  // the output and the last linear layer
+	lastLayer  *ood.Linear // weights of the last linear layer, or nil if unknown
+	isNamed    bool        // whether the caller named the feature
+	mixedUnits bool        // whether the columns of the feature have different units
+	isLog      bool        // whether the logits are logarithms of probabilities
+	classes    []string    // names of the classes
+	task       attach.Task // task that the operators imply, or ""
+	layers     []view      // earlier layers
 }
 
 // locate finds the features φ. They are the tensor that the caller names, or else the input
@@ -46,16 +46,16 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
 	}
-	w, reason, err := s.choose(o.Output)
+	w, reason, err := s.chooseOutput(o.Output)
 	if err != nil {
 		return l, err
 	}
 	if w.node != nil {
-		if l.last, err = w.weights(ctx, s.constants); err != nil {
+		if l.lastLayer, err = w.weights(ctx, s.constants); err != nil {
 			if ctx.Err() != nil || errors.Is(err, onnx.ErrExternalData) {
 				return l, err
 			}
-			w.because("its weights could not be read: %v", err)
+			w.addReason("its weights could not be read: %v", err)
 		}
 		if w.feature.tokens {
 			if w.feature.rank, err = s.rank(ctx, w.feature.tensor); err != nil {
@@ -65,19 +65,19 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	}
 	l.task, l.classes = s.taskOf(w), s.classNames(w)
 	if w.node == nil && w.normaliser == "" && l.task == attach.Classification {
-		if l.log, err = s.probabilities(ctx, w.logits); err != nil {
+		if l.isLog, err = s.areProbabilities(ctx, w.logits); err != nil {
 			return l, err
 		}
 	}
-	if w.node == nil && (o.Feature == "" || o.Feature == besideName) {
-		if w.feature = s.inputsAndOutputs(w); w.feature.beside != nil {
-			w.because("the predictions do not come from a linear layer")
+	if w.node == nil && (o.Feature == "" || o.Feature == inputsAndOutputsName) {
+		if w.feature = s.inputsAndOutputsView(w); w.feature.concat != nil {
+			w.addReason("the predictions do not come from a linear layer")
 		}
 	}
 	// Linear models of the classical domain read the columns of a table directly.
-	l.table = w.feature.beside != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInput)
-	if l.named = o.Feature != "" && o.Feature != w.feature.tensor; l.named {
-		if w.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
+	l.mixedUnits = w.feature.concat != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInputSuffix)
+	if l.isNamed = o.Feature != "" && o.Feature != w.feature.tensor; l.isNamed {
+		if w.feature, err = s.namedView(ctx, o.Feature, "the feature"); err != nil {
 			return l, err
 		}
 	}
@@ -95,19 +95,19 @@ func (s source) locateLayers(ctx context.Context, l location, o Options) (locati
 		return l, err
 	}
 	var means []*view
-	if l.named || l.logits == "" {
+	if l.isNamed || l.logits == "" {
 		means = append(means, &l.feature)
 	}
 	for i := range l.layers {
 		means = append(means, &l.layers[i])
 	}
-	return l, s.followMask(ctx, means)
+	return l, s.setMasks(ctx, means)
 }
 
 // views returns views of φ, the logits and the earlier layers. If the model has no logits,
 // a second view of φ takes their place and is ignored.
 func (l location) views() []view {
-	logits := view{tensor: l.logits, log: l.log}
+	logits := view{tensor: l.logits, isLog: l.isLog}
 	if l.logits == "" {
 		logits = l.feature
 	}
@@ -116,8 +116,8 @@ func (l location) views() []view {
 
 // expose opens a session that computes the views from rows.
 func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
-	names := namesOf(views)
-	model := exposed(s.g, s.inputs, views, names)
+	names := viewNames(views)
+	model := exposeViews(s.g, s.inputs, views, names)
 	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
 	if err != nil {
 		return nil, fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
@@ -129,25 +129,25 @@ func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) 
 // which tensors are read.
 func (s source) describe(l location) Info {
 	value := func(v *pb.ValueInfoProto) Value {
-		is := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
+		val := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
 		if t := v.GetType().GetTensorType(); t != nil {
-			is.DType = onnx.DTypeName(t.GetElemType())
+			val.DType = onnx.DTypeName(t.GetElemType())
 		}
-		return is
+		return val
 	}
 	info := Info{
 		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(), Inputs: []Value{}, Outputs: []Value{},
 		Providers: s.rt.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
 	}
 	for _, in := range s.inputs {
-		is := value(s.g.Type(in.name))
-		is.Optional, is.NaN = in.optional(), in.nan
-		info.Inputs = append(info.Inputs, is)
+		val := value(s.g.Type(in.name))
+		val.Optional, val.NaN = in.isOptional(), in.nan
+		info.Inputs = append(info.Inputs, val)
 	}
 	for _, v := range s.g.Outputs() {
 		info.Outputs = append(info.Outputs, value(v))
 	}
-	if in := s.inputs.images(); in != nil {
+	if in := s.inputs.imageInput(); in != nil {
 		info.Layout = in.layout()
 	}
 	if l.walk == nil {
@@ -155,9 +155,9 @@ func (s source) describe(l location) Info {
 	}
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
 	info.Classes, info.ClassNumbers = l.classes, numbersOf(l.classes)
-	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.beside, Standardised: l.table}
+	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.concat, Standardised: l.mixedUnits}
 	reader := l.node
-	if l.named {
+	if l.isNamed {
 		reader = s.g.Producer(l.feature.tensor)
 	}
 	if reader != nil {
@@ -169,13 +169,13 @@ func (s source) describe(l location) Info {
 	return info
 }
 
-// choose chooses the output and finds the last linear layer before it. If there is no such
+// chooseOutput chooses the output and finds the last linear layer before it. If there is no such
 // layer, the returned walk has no node, and reason explains why.
-func (s source) choose(output string) (w *walk, reason string, err error) {
+func (s source) chooseOutput(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
 	for _, v := range s.g.Outputs() {
 		names = append(names, strconv.Quote(v.GetName()))
-		if floating(v) {
+		if mayHoldFloats(v) {
 			outputs = append(outputs, v.GetName())
 		}
 	}
@@ -189,14 +189,14 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 		return nil, "", fmt.Errorf("none of the model's outputs (%s) holds floating-point numbers; name another tensor as the output", strings.Join(names, ", "))
 	}
 	var reasons []string
-	var partly *walk // what the first failed walk recorded
+	var partial *walk // what the first failed walk recorded
 	for _, name := range outputs {
-		found, err := find(s.constants, name)
+		found, err := findLastLayer(s.constants, name)
 		switch {
 		case err != nil:
 			reasons = append(reasons, err.Error())
-			if partly == nil {
-				partly = &walk{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
+			if partial == nil {
+				partial = &walk{output: name, logits: found.logits, predictions: found.predictions, normaliser: found.normaliser}
 			}
 		case w == nil, w.normaliser == "" && ancestors(s.g, found.feature.tensor)[w.logits]:
 			// In the second case, the first output is an embedding, and the logits are
@@ -207,12 +207,12 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 	if w != nil {
 		return w, "", nil
 	}
-	return partly, strings.Join(reasons, "; "), nil
+	return partial, strings.Join(reasons, "; "), nil
 }
 
-// floating reports whether an output may hold floats. A ZipMap's sequence of maps counts,
+// mayHoldFloats reports whether an output may hold floats. A ZipMap's sequence of maps counts,
 // because the walk back passes the ZipMap.
-func floating(v *pb.ValueInfoProto) bool {
+func mayHoldFloats(v *pb.ValueInfoProto) bool {
 	t := v.GetType().GetTensorType()
 	if t == nil {
 		return true
@@ -221,15 +221,15 @@ func floating(v *pb.ValueInfoProto) bool {
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
-// named returns a view of a tensor that the caller chose. what describes its use in
-// messages.
-func (s source) named(ctx context.Context, tensor, what string) (view, error) {
+// namedView returns a view of a tensor that the caller chose. use describes the use of the
+// tensor in error messages.
+func (s source) namedView(ctx context.Context, tensor, use string) (view, error) {
 	v := view{tensor: tensor}
-	if s.g.Producer(tensor) == nil && s.inputs.find(tensor) == nil {
-		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, what, some("; it has", s.candidates(ctx)))
+	if s.g.Producer(tensor) == nil && s.inputs.byName(tensor) == nil {
+		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, use, candidateHint("; it has", s.candidates(ctx)))
 	}
-	if s.is(tensor) {
-		return v, fmt.Errorf("tensor %q is a constant and cannot be %s", tensor, what)
+	if s.isConst(tensor) {
+		return v, fmt.Errorf("tensor %q is a constant and cannot be %s", tensor, use)
 	}
 	var err error
 	if v.rank, err = s.rank(ctx, tensor); err != nil {
@@ -285,23 +285,23 @@ func numbersOf(names []string) []int {
 	return numbers
 }
 
-// embeddings lists names that exporters give to outputs that are embeddings of a row and
+// embeddingNames lists names that exporters give to outputs that are embeddings of a row and
 // not predictions. The most processed embedding comes first.
-var embeddings = [...]string{"sentence_embedding", "last_hidden_state", "token_embeddings"}
+var embeddingNames = [...]string{"sentence_embedding", "last_hidden_state", "token_embeddings"}
 
-// describing matches the names of outputs that are not predictions. Some exporters of
+// embeddingOutput matches the names of outputs that are not predictions. Some exporters of
 // PyTorch use a number as the name.
-var describing = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
+var embeddingOutput = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
 
 // embedding returns the feature of a model that makes no predictions, or "" for other
 // models.
 func (s source) embedding(o Options) string {
 	outputs := s.g.Outputs()
-	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !describing.MatchString(v.GetName()) }) {
+	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !embeddingOutput.MatchString(v.GetName()) }) {
 		return ""
 	}
-	for _, name := range embeddings {
-		if slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return v.GetName() == name && floating(v) }) {
+	for _, name := range embeddingNames {
+		if slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return v.GetName() == name && mayHoldFloats(v) }) {
 			return cmp.Or(o.Feature, name)
 		}
 	}
@@ -312,8 +312,8 @@ func (s source) embedding(o Options) string {
 // averaged over positions.
 func (s source) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
 	l.walk, l.task = &walk{}, attach.Embedding
-	l.because("the model makes no predictions; its output is the features")
-	if l.feature, err = s.named(ctx, tensor, "the feature"); err != nil {
+	l.addReason("the model makes no predictions; its output is the features")
+	if l.feature, err = s.namedView(ctx, tensor, "the feature"); err != nil {
 		return l, err
 	}
 	return s.locateLayers(ctx, l, o)

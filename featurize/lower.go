@@ -31,17 +31,17 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	found := false
 	for i, n := range body.GetNode() {
 		name := fmt.Sprintf("attach/linear/%d", i)
-		var l []*pb.NodeProto
-		found = found || n.GetDomain() == classical
-		if n.GetDomain() == classical && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
-			if by := lowerings[n.GetOpType()]; by != nil {
-				l = by(n, name)
+		var replacement []*pb.NodeProto
+		found = found || n.GetDomain() == mlDomain
+		if n.GetDomain() == mlDomain && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
+			if replace := lowerings[n.GetOpType()]; replace != nil {
+				replacement = replace(n, name)
 			}
 		}
-		if l == nil {
-			l = []*pb.NodeProto{n}
+		if replacement == nil {
+			replacement = []*pb.NodeProto{n}
 		}
-		nodes = append(nodes, l...)
+		nodes = append(nodes, replacement...)
 	}
 	if !found {
 		return g, nil
@@ -63,16 +63,16 @@ func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 	classes := int64(len(b))
 	return []*pb.NodeProto{
 		constant(name+"/weight", w, classes, int64(len(w))/classes), constant(name+"/bias", b, classes),
-		node("Cast", n.GetInput()[:1], name+lowerInput, onnx.Attr("to", pb.TensorProto_FLOAT)),
+		node("Cast", n.GetInput()[:1], name+lowerInputSuffix, onnx.Attr("to", pb.TensorProto_FLOAT)),
 		{
-			OpType: new("Gemm"), Name: n.Name, Input: []string{name + lowerInput, name + "/weight", name + "/bias"},
+			OpType: new("Gemm"), Name: n.Name, Input: []string{name + lowerInputSuffix, name + "/weight", name + "/bias"},
 			Output: []string{out}, Attribute: []*pb.AttributeProto{onnx.Attr("transB", 1)},
 		},
 	}
 }
 
-// lowerInput is the suffix of the float32 input of a layer that replaces a classical node.
-const lowerInput = "/attach/float32"
+// lowerInputSuffix is the suffix of the float32 input of a layer that replaces a classical node.
+const lowerInputSuffix = "/attach/float32"
 
 // coefficients returns W and b of a linear model with the given number of scores. W is nil
 // if the sizes do not match.
@@ -102,7 +102,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if !ok {
 		return nil
 	}
-	if op == "Sigmoid" && opposed(w, b) {
+	if op == "Sigmoid" && areNegatives(w, b) {
 		// For scores −z and z, the sigmoid σ(z) is the second component of softmax(−z/2,
 		// z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
@@ -110,8 +110,8 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
 }
 
-// opposed reports whether the scores of two classes are the negatives of each other.
-func opposed(w, b []float32) bool {
+// areNegatives reports whether the scores of two classes are the negatives of each other.
+func areNegatives(w, b []float32) bool {
 	if len(b) != 2 || b[0] != -b[1] {
 		return false
 	}
@@ -132,16 +132,16 @@ func scaled(v []float32, by float32) []float32 {
 	return out
 }
 
-// unread is the suffix of scores that no node reads, because lower replaced them. The part
+// unusedSuffix is the suffix of scores that no node reads, because lower replaced them. The part
 // before it is the name of the replacement.
-const unread = "/attach/unread"
+const unusedSuffix = "/attach/unread"
 
-// labelsOnly returns a copy of a classifier node that provides the labels. Its scores get
-// the suffix unread.
+// labelsOnly returns a copy of a classifier node that only provides the labels. Its scores
+// get the suffix unusedSuffix.
 func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
 		OpType: n.OpType, Domain: n.Domain, Name: new(name), Attribute: attrs,
-		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + unread},
+		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + unusedSuffix},
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestOptionsThatNothingHeeds checks that invalid and contradictory options give errors.
-func TestOptionsThatNothingHeeds(t *testing.T) {
+// TestContradictoryOptions checks that invalid and contradictory options give errors.
+func TestContradictoryOptions(t *testing.T) {
 	const path = "../testmodels/digits_vgg.onnx"
 	m, err := featurize.Open(t.Context(), path, featurize.Options{EarlierLayers: 2})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestRowsThatPanic(t *testing.T) {
 
 // TestAgreementOfNothing checks that an Agreement of no rows counts as a disagreement.
 func TestAgreementOfNothing(t *testing.T) {
-	if says := (featurize.Agreement{}).Disagreement(); !strings.Contains(says, "there are no rows") {
-		t.Errorf("it says %q", says)
+	if message := (featurize.Agreement{}).Disagreement(); !strings.Contains(message, "there are no rows") {
+		t.Errorf("it says %q", message)
 	}
 }

@@ -62,17 +62,17 @@ type Model struct {
 	batch   int // number of rows in one run
 	// positions bounds the number of token positions in one run. It is 0 if the caller set
 	// the number of rows.
-	positions int
-	fixed     bool // whether every run has exactly batch rows
-	last      *ood.Linear
-	info      Info
-	sha       string
-	path      string
-	views     []view // views of φ, the logits and the earlier layers
-	derived   derived
-	texts     *texts // tokenizer, or nil if the model does not take texts
-	pads      bool   // whether rows of tokens may be padded to a common length
-	unhashed  bool
+	positions  int
+	fixedBatch bool // whether every run has exactly batch rows
+	lastLayer  *ood.Linear
+	info       Info
+	sha256     string
+	path       string
+	views      []view // views of φ, the logits and the earlier layers
+	derived    derivedGraphs
+	tokenizer  *textTokenizer // tokenizer, or nil if the model does not take texts
+	canPad     bool           // whether rows of tokens may be padded to a common length
+	unhashed   bool
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
@@ -87,16 +87,16 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside, err := readFolder(dir)
+	exportFiles, err := readFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, path, beside, o, func(string) error { return nil })
+	return open(ctx, path, exportFiles, o, func(string) error { return nil })
 }
 
 // open opens a model and the files beside it. It fails if accept returns an error for the
 // model's digest.
-func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
+func open(ctx context.Context, path string, exportFiles *folder, o Options, accept func(sha256 string) error) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	files, err := g.External()
+	external, err := g.External()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -113,10 +113,10 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	m := &Model{path: path, unhashed: o.Unhashed}
-	if m.sha, err = onnx.SHA256(ctx, path, files); err != nil {
+	if m.sha256, err = onnx.SHA256(ctx, path, external); err != nil {
 		return nil, err
 	}
-	if err := accept(m.sha); err != nil {
+	if err := accept(m.sha256); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if m.inputs, err = findInputs(g, dir); err != nil {
@@ -125,8 +125,8 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 	if m.rt, err = ort.Open(ctx, ort.Options(o.Runtime)); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.rt, m.inputs...), inputs: m.inputs, beside: beside, log: o.Log}
-	if err := m.read(ctx, s, o); err != nil {
+	s := source{constants: newConstants(g, dir, m.rt, m.inputs...), inputs: m.inputs, exportFiles: exportFiles, log: o.Log}
+	if err := m.setUp(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -147,23 +147,23 @@ func (o Options) check() error {
 	return nil
 }
 
-// read finds the tensors to read, opens the session and fills in the fields of m.
-func (m *Model) read(ctx context.Context, s source, o Options) error {
+// setUp finds the tensors to read, opens the session and fills in the fields of m.
+func (m *Model) setUp(ctx context.Context, s source, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
-	m.texts = s.beside.texts(s.inputs)
+	m.tokenizer = s.exportFiles.tokenizer(s.inputs)
 	if err == nil {
 		m.views = l.views()
 		m.session, err = s.expose(ctx, m.views)
 	}
-	var p probed
+	var p probeResult
 	if err == nil {
 		p, err = s.probe(ctx, m.session, l, info, o.Batch)
 	}
-	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
-		s.beside.describe(&info)
-		none.Info, none.Info.Feature = info, nil
-		none.Info.Candidates = s.candidates(ctx)
+	if noLayer, ok := errors.AsType[*NoLinearLayerError](err); ok {
+		s.exportFiles.describe(&info)
+		noLayer.Info, noLayer.Info.Feature = info, nil
+		noLayer.Info.Candidates = s.candidates(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -171,20 +171,20 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	if err != nil {
 		return err
 	}
-	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.info.FixedBatch > 0
-	switch tokens := s.inputs.withRole(tokenIDs) != nil; {
+	m.info, m.lastLayer, m.batch, m.fixedBatch = p.info, p.lastLayer, p.batch, p.info.FixedBatch > 0
+	switch tokens := s.inputs.byRole(tokenIDs) != nil; {
 	case o.Batch > 0:
-	case tokens && s.scalesTogether():
+	case tokens && s.sharesScale():
 		m.batch = 1
 	default:
 		m.positions = forwardPositions
 	}
-	if m.pads = m.mayPad(ctx, s); ctx.Err() != nil {
+	if m.canPad = m.testPadding(ctx, s); ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s.beside.describe(&m.info)
+	s.exportFiles.describe(&m.info)
 	// An error of dropLayers does not matter here, because Dropout returns it later.
-	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {
+	if layers, err := findDropLayers(s.g, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
 	}
 	return nil
@@ -194,8 +194,8 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 // returns an Info without a Feature, and no error.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
-	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
-		return none.Info, nil
+	if noLayer, ok := errors.AsType[*NoLinearLayerError](err); ok {
+		return noLayer.Info, nil
 	}
 	if err != nil {
 		return Info{}, err
@@ -209,16 +209,16 @@ func (m *Model) Info() Info { return m.info }
 
 // Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil if its weights are
 // unknown. The caller must not change it. Info.Exact reports whether the equation is exact.
-func (m *Model) Last() *ood.Linear { return m.last }
+func (m *Model) Last() *ood.Linear { return m.lastLayer }
 
 // InputShape returns the shape of one row of the only required input, without the batch
 // axis. If several inputs are required, it returns the shape of the first input that takes
 // images. A size of −1 may vary, and a nil shape is unknown. Info.Inputs lists all inputs.
 func (m *Model) InputShape() []int {
-	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.optional() })
+	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.isOptional() })
 	in := &m.inputs[i]
-	if m.inputs.required() > 1 {
-		in = m.inputs.images()
+	if m.inputs.requiredCount() > 1 {
+		in = m.inputs.imageInput()
 	}
 	if in == nil || in.dims == nil {
 		return nil
@@ -229,15 +229,15 @@ func (m *Model) InputShape() []int {
 // Base describes the model for a .attach file, so that OpenFor can read the same tensors
 // again.
 func (m *Model) Base(task attach.Task) attach.Base {
-	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
+	multiLabel := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
 	b := attach.Base{
-		Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
-		Sigmoid:      task == attach.Classification && several && m.info.OutputsWidth > 1,
+		Path: m.path, SHA256: m.sha256, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
+		Sigmoid:      task == attach.Classification && multiLabel && m.info.OutputsWidth > 1,
 		Standardised: m.info.Feature.Standardised, Residual: m.info.Feature.Of != nil && task == attach.Regression,
 		ClassNumbers: m.info.ClassNumbers,
 	}
 	for i, in := range m.inputs {
-		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims), Optional: in.optional(), NaN: in.nan})
+		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims), Optional: in.isOptional(), NaN: in.nan})
 	}
 	return b
 }

@@ -34,8 +34,8 @@ func load(t testing.TB, path string) ort.Model {
 	return ort.Model{Proto: g.Model, Dir: filepath.Dir(path)}
 }
 
-// plain runs the unedited model and returns one output.
-func plain(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x []float32) []float32 {
+// runUnedited runs the unedited model and returns one output.
+func runUnedited(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x []float32) []float32 {
 	t.Helper()
 	s, err := rt.NewSession(context.Background(), load(t, path), nil, []string{output})
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSharedModels(t *testing.T) {
 			// With dynamic quantisation, all rows of a batch share one scale, so the logits
 			// depend on the batch. The model must therefore run on a batch of the same
 			// rows.
-			want := plain(t, rt, path, i.Output, append([]int64{2}, dims[1:]...), x[:2*size/n])
+			want := runUnedited(t, rt, path, i.Output, append([]int64{2}, dims[1:]...), x[:2*size/n])
 			if e := relative(b.Logits.Data[:2*c.c], want); e > 1e-5 {
 				t.Errorf("logits differ from the model's output by %.2g", e)
 			}

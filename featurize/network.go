@@ -20,14 +20,14 @@ type network struct{ *Model }
 
 // Forward returns the features and logits of rows. It implements ood.Network.
 func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	return n.All(ctx, single(x), x.Len(), nil)
+	return n.All(ctx, oneBlock(x), x.Len(), nil)
 }
 
 // Gradient returns the features and logits of rows, and the gradient of a scalar of each
 // row's logits. It implements ood.Network.
 func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	var all []GradientBatch
-	for b, err := range n.Gradients(ctx, single(x), GradientOptions{Of: of}) {
+	for b, err := range n.Gradients(ctx, oneBlock(x), GradientOptions{Of: of}) {
 		if err != nil {
 			return ood.Batch{}, ood.Tensor{}, err
 		}
@@ -37,11 +37,11 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		return ood.Batch{}, ood.Tensor{}, nil
 	}
 	if len(all) > 1 {
-		places := make([]int, x.Len())
-		for row := range places {
-			places[row] = row
+		order := make([]int, x.Len())
+		for row := range order {
+			order[row] = row
 		}
-		joined, err := gradientInPlaces(all, places)
+		joined, err := restoreGradientOrder(all, order)
 		if err != nil {
 			return ood.Batch{}, ood.Tensor{}, err
 		}
@@ -53,7 +53,7 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 // named gives a gradient the name that its input has in the rows, because that name may
 // differ from the model's.
 func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
-	if in := n.inputs.find(gradient.Name); in != nil {
+	if in := n.inputs.byName(gradient.Name); in != nil {
 		if t := n.inputs.tensorFor(x.Tensors, *in); t != nil {
 			gradient.Name = t.Name
 		}
@@ -61,15 +61,15 @@ func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	return gradient
 }
 
-// derived holds graphs that are built from a model on first use: graphs that compute
+// derivedGraphs holds graphs that are built from a model on first use: graphs that compute
 // gradients, and the graph with dropout.
-type derived struct {
+type derivedGraphs struct {
 	mu        sync.Mutex
-	gradients map[gradientKey]*differentiated
-	dropout   *stochastic
+	gradients map[gradientKey]*gradientGraph
+	dropout   *dropoutModel
 }
 
-func (d *derived) close() error {
+func (d *derivedGraphs) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	errs := []error{d.dropout.close()}
@@ -80,8 +80,8 @@ func (d *derived) close() error {
 	return errors.Join(errs...)
 }
 
-// differentiated returns the graph for a kind of gradient, and builds it on the first call.
-func (m *Model) differentiated(ctx context.Context, key gradientKey) (*differentiated, error) {
+// gradientGraph returns the graph for a kind of gradient, and builds it on the first call.
+func (m *Model) gradientGraph(ctx context.Context, key gradientKey) (*gradientGraph, error) {
 	m.derived.mu.Lock()
 	defer m.derived.mu.Unlock()
 	if d := m.derived.gradients[key]; d != nil {
@@ -94,7 +94,7 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	if g, err = onnx.Upgrade(g, filepath.Dir(m.path)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ood.ErrNotDifferentiable, err)
 	}
-	d, err := m.differentiate(ctx, g, key)
+	d, err := m.newGradientGraph(ctx, g, key)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	// call, that memory would stay resident in addition to the activations.
 	debug.FreeOSMemory()
 	if m.derived.gradients == nil {
-		m.derived.gradients = make(map[gradientKey]*differentiated)
+		m.derived.gradients = make(map[gradientKey]*gradientGraph)
 	}
 	m.derived.gradients[key] = d
 	return d, nil

@@ -22,10 +22,10 @@ var attributesOf = map[string][]string{
 	"Split": {"split"}, "Squeeze": {"axes"}, "Unsqueeze": {"axes"},
 }
 
-// older converts a model from operator set 13 to operator set 11, 9 or 7. Of the operators
+// toOldOpset converts a model from operator set 13 to operator set 11, 9 or 7. Of the operators
 // in these tests, only those in attributesOf differ. For operator set 7, the IR version is
 // 3, so initializers are also inputs.
-func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
+func toOldOpset(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	t.Helper()
 	m = proto.CloneOf(m)
 	g := onnx.Extend(m).Index()
@@ -79,8 +79,8 @@ func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	return m
 }
 
-// many builds a model with most of the operators that changed after operator set 7.
-func many(t *testing.T) *pb.ModelProto {
+// manyOps builds a model with most of the operators that changed after operator set 7.
+func manyOps(t *testing.T) *pb.ModelProto {
 	t.Helper()
 	b := onnx.NewBuilder("many", 13)
 	x := b.Input("x", float, "n", 3, 8, 8)
@@ -121,7 +121,7 @@ func many(t *testing.T) *pb.ModelProto {
 // models of operator set 13, with respect to the input and to φ.
 func TestOldOpsets(t *testing.T) {
 	rt := runtime(t)
-	models := map[string]*pb.ModelProto{"many": many(t)}
+	models := map[string]*pb.ModelProto{"many": manyOps(t)}
 	for _, name := range []string{"digits_resnet", "digits_vgg"} {
 		g, err := onnx.Load(filepath.Join("..", "testmodels", name+".onnx"))
 		if err != nil {
@@ -155,7 +155,7 @@ func TestOldOpsets(t *testing.T) {
 			} {
 				want := gradients(t, recent, shape, x, o)
 				for _, opset := range []int64{11, 9, 7} {
-					old := open(t, rt, save(t, older(t, model, opset)), featurize.Options{})
+					old := open(t, rt, save(t, toOldOpset(t, model, opset)), featurize.Options{})
 					if old.Info().Opset != opset {
 						t.Fatalf("operator set %d, want %d", old.Info().Opset, opset)
 					}

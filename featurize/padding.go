@@ -11,24 +11,24 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// padding returns the number that pads rows of the named input.
-func (m *Model) padding(name string) float32 {
+// padValue returns the number that pads rows of the named input.
+func (m *Model) padValue(name string) float32 {
 	switch role := roleOf(name); {
-	case m.texts != nil && role == tokenIDs:
-		return float32(m.texts.PadID)
-	case m.texts != nil && role == tokenTypes:
-		return float32(m.texts.PadType)
+	case m.tokenizer != nil && role == tokenIDs:
+		return float32(m.tokenizer.PadID)
+	case m.tokenizer != nil && role == tokenTypes:
+		return float32(m.tokenizer.PadType)
 	}
 	return 0
 }
 
 // padsLeft reports whether padding comes before a row and not after it.
-func (m *Model) padsLeft() bool { return m.texts != nil && m.texts.PadLeft }
+func (m *Model) padsLeft() bool { return m.tokenizer != nil && m.tokenizer.PadLeft }
 
-// followMask sets the mask of views that average over tokens, so that masked positions do
+// setMasks sets the mask of views that average over tokens, so that masked positions do
 // not count.
-func (s source) followMask(ctx context.Context, views []*view) error {
-	in := s.inputs.withRole(tokenMask)
+func (s source) setMasks(ctx context.Context, views []*view) error {
+	in := s.inputs.byRole(tokenMask)
 	if in == nil {
 		return nil
 	}
@@ -49,9 +49,9 @@ func (s source) followMask(ctx context.Context, views []*view) error {
 	if err != nil {
 		return err
 	}
-	of := shapes[mask]
+	maskShape := shapes[mask]
 	for _, v := range views {
-		if shape := shapes[v.tensor]; v.tokens && len(of) == 2 && len(shape) == 3 && shape[1] == of[1] {
+		if shape := shapes[v.tensor]; v.tokens && len(maskShape) == 2 && len(shape) == 3 && shape[1] == maskShape[1] {
 			v.mask = mask
 		}
 	}
@@ -62,40 +62,40 @@ func (s source) followMask(ctx context.Context, views []*view) error {
 // largest number.
 const roundingError = 1e-5
 
-// mayPad reports whether rows of tokens may be padded to a common length. It checks on
+// testPadding reports whether rows of tokens may be padded to a common length. It checks on
 // random rows that masked padding does not change the outputs.
-func (m *Model) mayPad(ctx context.Context, s source) bool {
-	ids := s.inputs.withRole(tokenIDs)
-	if ids == nil || s.inputs.withRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
+func (m *Model) testPadding(ctx context.Context, s source) bool {
+	ids := s.inputs.byRole(tokenIDs)
+	if ids == nil || s.inputs.byRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
 		return false
 	}
-	for _, shapes := range s.inputs.shapes(s.g) {
-		rows := s.inputs.random(s.g, shapes)
+	for _, shapes := range s.inputs.trialShapes(s.g) {
+		rows := s.inputs.randomRows(s.g, shapes)
 		plain, err := s.run(ctx, m.session, rows)
 		if err != nil {
 			continue
 		}
 		for i, t := range rows {
 			if roleOf(t.Name) != noRole && len(t.Shape) == 2 {
-				rows[i] = m.fill(t, 3)
+				rows[i] = m.addPadding(t, 3)
 			}
 		}
 		padded, err := s.run(ctx, m.session, rows)
-		return err == nil && slices.EqualFunc(plain, padded, equalButForRounding)
+		return err == nil && slices.EqualFunc(plain, padded, equalUpToRounding)
 	}
 	return false
 }
 
-// scalesTogether reports whether all rows of a run share one scale when numbers are rounded
+// sharesScale reports whether all rows of a run share one scale when numbers are rounded
 // to 8 bits. If so, the outputs of a row depend on the other rows.
-func (s source) scalesTogether() bool {
+func (s source) sharesScale() bool {
 	return slices.ContainsFunc(s.g.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
 		return strings.HasPrefix(n.GetOpType(), "DynamicQuantize")
 	})
 }
 
-// fill appends the given number of padding positions to rows of tokens.
-func (m *Model) fill(t ood.Tensor, positions int) ood.Tensor {
+// addPadding appends the given number of padding positions to rows of tokens.
+func (m *Model) addPadding(t ood.Tensor, positions int) ood.Tensor {
 	n, width := t.Shape[0], t.Shape[1]
 	filled := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}
 	for row := range n {
@@ -111,7 +111,7 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 			if t.Strings != nil {
 				to.Strings = append(to.Strings, "")
 			} else {
-				to.Data = append(to.Data, m.padding(t.Name))
+				to.Data = append(to.Data, m.padValue(t.Name))
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 
 // run runs a session on tensors and returns its outputs.
 func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
-	x, err := s.inputs.wrap(tensors)
+	x, err := s.inputs.newTensors(tensors)
 	if err != nil {
 		return nil, err
 	}
@@ -143,15 +143,15 @@ func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Ten
 	return list, nil
 }
 
-// equalButForRounding reports whether a and b differ by no more than rounding.
-func equalButForRounding(a, b []float32) bool {
+// equalUpToRounding reports whether a and b differ by no more than rounding.
+func equalUpToRounding(a, b []float32) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	var apart, size float64
+	var maxDiff, size float64
 	for i, v := range a {
-		apart = max(apart, math.Abs(float64(v)-float64(b[i])))
+		maxDiff = max(maxDiff, math.Abs(float64(v)-float64(b[i])))
 		size = max(size, math.Abs(float64(v)))
 	}
-	return apart <= roundingError*size
+	return maxDiff <= roundingError*size
 }

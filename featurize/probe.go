@@ -18,22 +18,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// probed holds what a run on random rows shows about a located model.
-type probed struct {
-	info  Info
-	last  *ood.Linear // last layer, or nil if it does not read the feature
-	batch int         // number of rows in one run
+// probeResult holds what a run on random rows shows about a located model.
+type probeResult struct {
+	info      Info
+	lastLayer *ood.Linear // last layer, or nil if it does not read the feature
+	batch     int         // number of rows in one run
 }
 
 // probe runs a session on random rows. It determines the widths of the views and whether
 // the batch may vary, and compares Wφ+b with the logits. info holds what is known before
 // the run. batch is the number of rows that the caller chose, or 0.
-func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probed, error) {
-	p := probed{info: info, last: l.last, batch: batch}
+func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probeResult, error) {
+	p := probeResult{info: info, lastLayer: l.lastLayer, batch: batch}
 	if info.FixedBatch > 0 {
 		p.batch = info.FixedBatch
 	}
-	out, n, width, err := s.inputs.try(ctx, s.g, session)
+	out, n, width, err := s.inputs.tryRun(ctx, s.g, session)
 	if ctx.Err() != nil {
 		return p, ctx.Err()
 	}
@@ -69,43 +69,43 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	if logits.Cols != len(p.info.Classes) && (logits.Cols != 1 || len(p.info.Classes) != 2) {
 		p.info.Classes, p.info.ClassNumbers = nil, nil
 	}
-	if l.last != nil && (l.last.Weight.Cols != phi.Cols || l.last.Weight.Rows != logits.Cols) {
-		if !l.named {
+	if l.lastLayer != nil && (l.lastLayer.Weight.Cols != phi.Cols || l.lastLayer.Weight.Rows != logits.Cols) {
+		if !l.isNamed {
 			return p, &NoLinearLayerError{Reason: fmt.Sprintf("%s maps %d features to %d outputs at each of several positions of an input, and gives %d numbers a row",
-				describe(s.g, l.node), l.last.Weight.Cols, l.last.Weight.Rows, logits.Cols)}
+				describe(s.g, l.node), l.lastLayer.Weight.Cols, l.lastLayer.Weight.Rows, logits.Cols)}
 		}
-		p.last = nil
+		p.lastLayer = nil
 	}
-	p.info.Task = cmp.Or(l.task, task(l.normaliser, logits.Cols))
-	return s.compare(l, p, phi, logits), nil
+	p.info.Task = cmp.Or(l.task, guessTask(l.normaliser, logits.Cols))
+	return s.checkExact(l, p, phi, logits), nil
 }
 
-// compare sets Exact, ExactReason and ExactError of p.info. phi and logits come from a run
+// checkExact sets Exact, ExactReason and ExactError of p.info. phi and logits come from a run
 // on random rows.
-func (s source) compare(l location, p probed, phi, logits blas32.General) probed {
-	if p.last == nil {
+func (s source) checkExact(l location, p probeResult, phi, logits blas32.General) probeResult {
+	if p.lastLayer == nil {
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
-		if l.named {
+		if l.isNamed {
 			p.info.ExactReason = "the feature was named, not found"
 		}
 		return p
 	}
-	e := residual(p.last, phi, logits)
+	e := residual(p.lastLayer, phi, logits)
 	elem := int32(pb.TensorProto_FLOAT)
-	if w, ok := s.g.Const(l.node.GetInput()[slots[l.node.GetOpType()].weight]); ok {
+	if w, ok := s.g.Const(l.node.GetInput()[linearOps[l.node.GetOpType()].weight]); ok {
 		elem = w.GetDataType()
 	}
-	close := e <= tolerance(elem)
+	exact := e <= tolerance(elem)
 	if rows.Finite(e) {
 		p.info.ExactError = &e
 	}
 	switch {
-	case l.named && !close:
-		p.last, p.info.ExactError = nil, nil
+	case l.isNamed && !exact:
+		p.lastLayer, p.info.ExactError = nil, nil
 		p.info.ExactReason = "the feature that was named is not the input of the last linear layer"
 	case len(l.reasons) > 0:
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
-	case !close:
+	case !exact:
 		p.info.ExactReason = fmt.Sprintf("on random inputs Wφ+b differs from the logits by %.2g of their norm", e)
 	default:
 		p.info.Exact = true
@@ -115,7 +115,7 @@ func (s source) compare(l location, p probed, phi, logits blas32.General) probed
 
 // unverified describes a model that could not run on random inputs, because the shape of
 // its inputs is unknown or too large.
-func (s source) unverified(l location, p probed, err error) (probed, error) {
+func (s source) unverified(l location, p probeResult, err error) (probeResult, error) {
 	reason := "the shape of its inputs is not known"
 	known, width := true, 0.
 	var shapes []string
@@ -123,7 +123,7 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 		row := in.dims[min(1, len(in.dims)):]
 		known = known && in.dims != nil && !slices.Contains(row, -1)
 		width += floatProduct(row)
-		shapes = append(shapes, times(in.dims))
+		shapes = append(shapes, formatShape(in.dims))
 	}
 	if known {
 		if err != nil {
@@ -134,9 +134,9 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 	if p.batch <= 0 {
 		p.batch = defaultBatch(int(width))
 	}
-	if p.last != nil {
-		p.info.Feature.Width, p.info.OutputsWidth = p.last.Weight.Cols, p.last.Weight.Rows
-		p.info.Task = cmp.Or(l.task, task(l.normaliser, p.last.Weight.Rows))
+	if p.lastLayer != nil {
+		p.info.Feature.Width, p.info.OutputsWidth = p.lastLayer.Weight.Cols, p.lastLayer.Weight.Rows
+		p.info.Task = cmp.Or(l.task, guessTask(l.normaliser, p.lastLayer.Weight.Rows))
 	}
 	p.info.ExactReason = "not verified: " + reason
 	return p, nil
@@ -185,7 +185,7 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 	if len(tensors) == 0 {
 		return nil, nil
 	}
-	infos, heads := s.inputs.declare(s.g)
+	infos, casts := s.inputs.declare(s.g)
 	// The shape of a scalar is an empty tensor, which the binding of ONNX Runtime cannot
 	// return. So each shape is returned after a leading 1.
 	const one = "attach/probe/one"
@@ -200,12 +200,12 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: new(names[i])})
 	}
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: part(s.g, heads, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feeds(), names)
+	session, err := s.rt.NewSession(ctx, ort.Model{Proto: subgraph(s.g, casts, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feeds(), names)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close()
-	out, rows, _, err := s.inputs.try(ctx, s.g, session)
+	out, rows, _, err := s.inputs.tryRun(ctx, s.g, session)
 	if rows == 0 {
 		return nil, err
 	}

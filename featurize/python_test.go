@@ -13,9 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-// exposing is a Python program. It runs models in ONNX Runtime with inner tensors declared
+// pythonScript is a Python program. It runs models in ONNX Runtime with inner tensors declared
 // as outputs, and averages these over positions.
-const exposing = `
+const pythonScript = `
 import json, sys, numpy as np, onnx, onnxruntime
 for path, out, names in json.loads(sys.argv[1]):
     model = onnx.load(path)
@@ -34,28 +34,28 @@ func TestPython(t *testing.T) {
 	python := pythontest.Find(t, "numpy", "onnx", "onnxruntime")
 	rt := runtime(t)
 	var models []*featurize.Model
-	var asked [][]any // arguments of exposing: path, archive without .npz, tensors
+	var arguments [][]any // arguments of pythonScript: path, archive without .npz, tensors
 	for i, name := range []string{"digits_resnet", "digits_vgg", "toy_regressor", "odd/conv1x1", "odd/trailing_softmax", "odd/three_targets"} {
 		path := "../testmodels/" + name + ".onnx"
 		m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})
 		models = append(models, m)
-		asked = append(asked, []any{path, filepath.Join(t.TempDir(), fmt.Sprint(i)), append([]string{m.Info().Feature.Tensor, m.Info().Logits}, tensors(m.Info().Layers)...)})
+		arguments = append(arguments, []any{path, filepath.Join(t.TempDir(), fmt.Sprint(i)), append([]string{m.Info().Feature.Tensor, m.Info().Logits}, tensors(m.Info().Layers)...)})
 	}
-	list, err := json.Marshal(asked)
+	list, err := json.Marshal(arguments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := exec.Command(python, "-c", exposing, string(list)).CombinedOutput(); err != nil {
+	if b, err := exec.Command(python, "-c", pythonScript, string(list)).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	for k, m := range models {
-		t.Run(asked[k][0].(string), func(t *testing.T) {
-			archive := asked[k][1].(string)
+		t.Run(arguments[k][0].(string), func(t *testing.T) {
+			archive := arguments[k][1].(string)
 			_, x := entry(t, archive, "x")
-			b := all(t, m, append([]int{3}, m.InputShape()...), x)
+			b := runAll(t, m, append([]int{3}, m.InputShape()...), x)
 			for i, got := range append([]blas32.General{b.Features, b.Logits}, b.Layers...) {
 				_, values := entry(t, archive, fmt.Sprintf("v%d", i))
-				near(t, asked[k][2].([]string)[i], got.Data, values, 1e-5)
+				checkNear(t, arguments[k][2].([]string)[i], got.Data, values, 1e-5)
 			}
 		})
 	}

@@ -93,7 +93,7 @@ func TestQuantised(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := tiny(t, 13, func(b *onnx.Builder, x string) { out(b, k.head(b, phiOf(b, x))) }, "n", 3)
+			path := tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, k.head(b, phiOf(b, x))) }, "n", 3)
 			m := open(t, rt, path, featurize.Options{})
 			i := m.Info()
 			if k.tensor == "" {
@@ -109,17 +109,17 @@ func TestQuantised(t *testing.T) {
 			if k.noBias {
 				bias = []float32{0, 0}
 			}
-			near(t, "W", m.Last().Weight.Data, headW, 1e-6)
+			checkNear(t, "W", m.Last().Weight.Data, headW, 1e-6)
 			for j, v := range bias {
 				if m.Last().Bias[j] != v {
 					t.Errorf("b is %v, want %v", m.Last().Bias, bias)
 				}
 			}
 			x := noise(5 * 3)
-			got := all(t, m, []int{5, 3}, x)
-			near(t, "φ", got.Features.Data, trunkOf(x), max(k.phi, 1e-6))
-			near(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, bias, h), k.tol)
-			near(t, "logits against the model", got.Logits.Data, plain(t, rt, path, i.Output, []int64{5, 3}, x), 1e-6)
+			got := runAll(t, m, []int{5, 3}, x)
+			checkNear(t, "φ", got.Features.Data, trunkOf(x), max(k.phi, 1e-6))
+			checkNear(t, "logits", got.Logits.Data, affine(trunkOf(x), headW, bias, h), k.tol)
+			checkNear(t, "logits against the model", got.Logits.Data, runUnedited(t, rt, path, i.Output, []int64{5, 3}, x), 1e-6)
 		})
 	}
 }

@@ -19,8 +19,8 @@ const (
 	gradientPositions = 8 * 128
 )
 
-// ragged reports whether rows differ in length in one of the tensors.
-func ragged(list []ood.Tensor) bool {
+// isRagged reports whether rows differ in length in one of the tensors.
+func isRagged(list []ood.Tensor) bool {
 	return slices.ContainsFunc(list, func(t ood.Tensor) bool { return t.Lengths != nil })
 }
 
@@ -34,11 +34,11 @@ func paddedLength(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// groups sends the rows of a block that differ in length. Rows of equal padded length share
+// sendRagged sends the rows of a block that differ in length. Rows of equal padded length share
 // a chunk, and longer rows come first. Rows are padded only if a mask among the inputs
 // covers the padding. Otherwise only rows of exactly equal length share a chunk.
-func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
-	lengths, err := f.m.padded(list, n, first)
+func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
+	lengths, err := f.m.paddedLengths(list, n, first)
 	if err != nil {
 		return f.emit(ctx, chunk{err: err})
 	}
@@ -49,8 +49,8 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	ends := make([][]int, len(list)) // where each row ends in each ragged tensor
 	for i, t := range list {
 		end := 0
-		for _, own := range t.Lengths {
-			end += own * product(t.Shape[2:])
+		for _, rowLength := range t.Lengths {
+			end += rowLength * product(t.Shape[2:])
 			ends[i] = append(ends[i], end)
 		}
 	}
@@ -65,10 +65,10 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 				}
 			}
 			var ok bool
-			if c, ok = f.start(ctx, shaped, 0, first); !ok {
+			if c, ok = f.newChunk(ctx, shaped, 0, first); !ok {
 				return false
 			}
-			c.places = []int{}
+			c.order = []int{}
 		}
 		for i, t := range list {
 			if t.Lengths == nil {
@@ -76,14 +76,14 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 				continue
 			}
 			t.Name = f.m.inputs[i].name
-			own, width := t.Lengths[row], product(t.Shape[2:])
-			c.tensors[i].Lengths = append(c.tensors[i].Lengths, own)
-			f.m.appendPadded(&c.tensors[i], t, ends[i][row]-own*width, ends[i][row], lengths[row][i]*width)
+			rowLength, width := t.Lengths[row], product(t.Shape[2:])
+			c.tensors[i].Lengths = append(c.tensors[i].Lengths, rowLength)
+			f.m.appendPadded(&c.tensors[i], t, ends[i][row]-rowLength*width, ends[i][row], lengths[row][i]*width)
 		}
 		if f.hashes {
 			c.hashes = append(c.hashes, hashes[row])
 		}
-		c.places, c.n = append(c.places, row), c.n+1
+		c.order, c.n = append(c.order, row), c.n+1
 		c.last = k == n-1
 		if c.last || c.n == c.limit || !slices.Equal(lengths[row], lengths[order[k+1]]) {
 			if !f.send(ctx, &c) {
@@ -94,9 +94,9 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	return true
 }
 
-// padded returns the padded length of each of n rows in each tensor. It is 0 in tensors
+// paddedLengths returns the padded length of each of n rows in each tensor. It is 0 in tensors
 // whose rows all have one length. first is the number of the first row.
-func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
+func (m *Model) paddedLengths(list []ood.Tensor, n, first int) ([][]int, error) {
 	all := make([][]int, n)
 	for row := range all {
 		all[row] = make([]int, len(list))
@@ -107,22 +107,22 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 		}
 		in := m.inputs[i]
 		fixed := in.dims != nil && in.dims[1] >= 0
-		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // the model was trained with the padding of its tokenizer
+		canMask := fixed && m.tokenizer != nil && roleOf(in.name) != noRole // the model was trained with the padding of its tokenizer
 		for j, mask := range m.inputs {
-			covered = covered || mask.masks() && slices.Equal(list[j].Lengths, t.Lengths) && (fixed || m.pads)
+			canMask = canMask || mask.isMask() && slices.Equal(list[j].Lengths, t.Lengths) && (fixed || m.canPad)
 		}
-		for row, own := range t.Lengths {
-			length := own
+		for row, rowLength := range t.Lengths {
+			length := rowLength
 			switch {
-			case own == 0:
+			case rowLength == 0:
 				return nil, fmt.Errorf("row %d (counted from 0) of the input %q is empty", first+row, in.name)
 			case fixed:
 				length = in.dims[1]
-			case covered:
-				length = min(paddedLength(own), t.Shape[1])
+			case canMask:
+				length = min(paddedLength(rowLength), t.Shape[1])
 			}
-			if length > own && !covered {
-				return nil, fmt.Errorf("row %d (counted from 0) of the input %q has length %d, the model takes %d, and it has no mask input for padding", first+row, in.name, own, length)
+			if length > rowLength && !canMask {
+				return nil, fmt.Errorf("row %d (counted from 0) of the input %q has length %d, the model takes %d, and it has no mask input for padding", first+row, in.name, rowLength, length)
 			}
 			all[row][i] = length
 		}
@@ -130,88 +130,88 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	return all, nil
 }
 
-// positions returns the number of token positions in a row, or 0 if the model takes no
+// positionsPerRow returns the number of token positions in a row, or 0 if the model takes no
 // tokens. Attention and recurrent layers need memory for each position.
-func (list inputs) positions(tensors []ood.Tensor) int {
+func (list inputs) positionsPerRow(tensors []ood.Tensor) int {
 	n := 0
 	for i, in := range list {
-		if _, _, integers := in.limits(); len(tensors[i].Shape) == 2 && (integers || in.masks()) && in.dims != nil && in.dims[1] < 0 {
+		if _, _, integers := in.limits(); len(tensors[i].Shape) == 2 && (integers || in.isMask()) && in.dims != nil && in.dims[1] < 0 {
 			n = max(n, tensors[i].Shape[1])
 		}
 	}
 	return n
 }
 
-// inPlaces joins the results of several chunks and puts the rows back into the order of
+// restoreOrder joins the results of several chunks and puts the rows back into the order of
 // their block.
-func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
+func restoreOrder(all []ood.Batch, order []int) (ood.Batch, error) {
 	var b ood.Batch
 	for _, more := range all {
 		if err := batchparts.Append(&b, more); err != nil {
 			return b, err
 		}
 	}
-	return b.Select(inverse(places)), nil
+	return b.Select(inverse(order)), nil
 }
 
-// gradientInPlaces does the same as inPlaces for gradients, which are as long as their
-// rows.
-func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) {
+// restoreGradientOrder does the same as restoreOrder for gradients, which are as long as
+// their rows.
+func restoreGradientOrder(all []GradientBatch, order []int) (GradientBatch, error) {
 	parts := make([]ood.Batch, len(all))
 	var rows []ood.Tensor
 	joined := all[0].Gradient
 	joined.Shape = slices.Clone(joined.Shape)
-	along := 1 // index of the first axis that must have one size for all rows
+	sharedAxis := 1 // index of the first axis that must have one size for all rows
 	if joined.Lengths != nil {
-		along = 2
+		sharedAxis = 2
 	}
 	for i, g := range all {
 		parts[i] = g.Batch
-		if !slices.Equal(g.Gradient.Shape[along:], joined.Shape[along:]) {
+		if !slices.Equal(g.Gradient.Shape[sharedAxis:], joined.Shape[sharedAxis:]) {
 			return GradientBatch{}, &autodiff.TensorError{Tensor: joined.Name, Reason: fmt.Sprintf("its rows differ in more than the length of their first axis: some are %s, others %s",
-				times(joined.Shape), times(g.Gradient.Shape))}
+				formatShape(joined.Shape), formatShape(g.Gradient.Shape))}
 		}
-		if along == 2 {
+		if sharedAxis == 2 {
 			joined.Shape[1] = max(joined.Shape[1], g.Gradient.Shape[1])
 		}
 		for row := range g.Gradient.Shape[0] {
 			rows = append(rows, ood.InputBlock{Tensors: []ood.Tensor{g.Gradient}}.Slice(row, row+1).Tensors[0])
 		}
 	}
-	b, err := inPlaces(parts, places)
+	b, err := restoreOrder(parts, order)
 	joined.Shape[0], joined.Data, joined.Lengths = len(rows), nil, nil
-	for _, at := range inverse(places) {
-		joined.Data = append(joined.Data, rows[at].Data...)
-		joined.Lengths = append(joined.Lengths, rows[at].Lengths...)
+	for _, index := range inverse(order) {
+		joined.Data = append(joined.Data, rows[index].Data...)
+		joined.Lengths = append(joined.Lengths, rows[index].Lengths...)
 	}
 	return GradientBatch{Batch: b, Gradient: joined}, err
 }
 
 // inverse returns the inverse of a permutation of 0, …, n−1.
-func inverse(places []int) []int {
-	at := make([]int, len(places))
-	for k, place := range places {
-		at[place] = k
+func inverse(perm []int) []int {
+	inverted := make([]int, len(perm))
+	for k, place := range perm {
+		inverted[place] = k
 	}
-	return at
+	return inverted
 }
 
-// cut removes the padding from a tensor that was computed from a chunk. along is the index
-// of the input that has the same second axis as the tensor, or −1. Nothing is removed if
-// the rows of that input have one length.
-func (m *Model) cut(c chunk, t ood.Tensor, along int) ood.Tensor {
-	if c.places == nil || along < 0 || c.tensors[along].Lengths == nil {
+// trimPadding removes the padding from a tensor that was computed from a chunk. lengthInput
+// is the index of the input that has the same second axis as the tensor, or −1. Nothing is
+// removed if the rows of that input have one length.
+func (m *Model) trimPadding(c chunk, t ood.Tensor, lengthInput int) ood.Tensor {
+	if c.order == nil || lengthInput < 0 || c.tensors[lengthInput].Lengths == nil {
 		return t
 	}
-	t.Lengths = slices.Clone(c.tensors[along].Lengths)
+	t.Lengths = slices.Clone(c.tensors[lengthInput].Lengths)
 	width := product(t.Shape[2:])
 	var data []float32
-	for row, own := range t.Lengths {
-		at := row * t.Shape[1]
+	for row, length := range t.Lengths {
+		start := row * t.Shape[1]
 		if m.padsLeft() {
-			at += t.Shape[1] - own
+			start += t.Shape[1] - length
 		}
-		data = append(data, t.Data[at*width:(at+own)*width]...)
+		data = append(data, t.Data[start*width:(start+length)*width]...)
 	}
 	t.Data = data
 	return t

@@ -22,9 +22,9 @@ const vocabulary = 11
 
 var embedding = noise(vocabulary * 3)
 
-// reader builds a model of token ids. The input of its trunk is the mean of the embeddings
+// tokenModel builds a model of token ids. The input of its trunk is the mean of the embeddings
 // over the mask, or over all tokens if the model has no mask.
-func reader(t testing.TB, masked bool, length any) string {
+func tokenModel(t testing.TB, masked bool, length any) string {
 	b := onnx.NewBuilder("reader", 13)
 	ids := b.Input("input_ids", pb.TensorProto_INT64, "batch", length)
 	x := b.Node("Gather", []string{b.Initializer("embedding", embedding, vocabulary, 3), ids})
@@ -32,19 +32,19 @@ func reader(t testing.TB, masked bool, length any) string {
 	var mean string
 	if masked {
 		mask := b.Node("Cast", []string{b.Input("attention_mask", pb.TensorProto_INT64, "batch", length)}, onnx.Attr("to", float))
-		wide := b.Node("Unsqueeze", []string{mask, b.Const([]int64{2})})
+		expanded := b.Node("Unsqueeze", []string{mask, b.Const([]int64{2})})
 		x = b.Append(onnx.Node{Op: "Mul", Inputs: []string{x, b.Const(float32(1))}, Outputs: []string{b.Fresh("embedded")}})[0]
-		turned := b.Append(onnx.Node{Op: "Transpose", Inputs: []string{x}, Outputs: []string{b.Fresh("turned")}, Attrs: []*pb.AttributeProto{onnx.Attr("perm", []int64{0, 2, 1})}})[0]
-		x = b.Node("Transpose", []string{turned}, onnx.Attr("perm", []int64{0, 2, 1}))
-		mean = b.Node("Div", []string{b.Node("ReduceSum", []string{b.Node("Mul", []string{x, wide}), axis}, onnx.Attr("keepdims", 0)),
+		transposed := b.Append(onnx.Node{Op: "Transpose", Inputs: []string{x}, Outputs: []string{b.Fresh("turned")}, Attrs: []*pb.AttributeProto{onnx.Attr("perm", []int64{0, 2, 1})}})[0]
+		x = b.Node("Transpose", []string{transposed}, onnx.Attr("perm", []int64{0, 2, 1}))
+		mean = b.Node("Div", []string{b.Node("ReduceSum", []string{b.Node("Mul", []string{x, expanded}), axis}, onnx.Attr("keepdims", 0)),
 			b.Node("ReduceSum", []string{mask, axis}, onnx.Attr("keepdims", 1))})
 		last := b.Const([]int64{2})
-		wide = b.Append(onnx.Node{Op: "Unsqueeze", Inputs: []string{mean, last}, Outputs: []string{b.Fresh("column")}})[0]
-		mean = b.Node("Squeeze", []string{wide, last})
+		expanded = b.Append(onnx.Node{Op: "Unsqueeze", Inputs: []string{mean, last}, Outputs: []string{b.Fresh("column")}})[0]
+		mean = b.Node("Squeeze", []string{expanded, last})
 	} else {
 		mean = b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0))
 	}
-	out(b, gemm(b, phiOf(b, mean)))
+	addOutput(b, gemm(b, phiOf(b, mean)))
 	m, err := b.Model()
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +52,9 @@ func reader(t testing.TB, masked bool, length any) string {
 	return save(t, m)
 }
 
-// sentences returns rows of random token ids with the given lengths, their masks, and the
+// tokenRows returns rows of random token ids with the given lengths, their masks, and the
 // mean embedding of each row.
-func sentences(lengths ...int) (ood.InputBlock, []float32) {
+func tokenRows(lengths ...int) (ood.InputBlock, []float32) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	longest := slices.Max(lengths)
 	var ids, ones, means []float32
@@ -74,10 +74,10 @@ func sentences(lengths ...int) (ood.InputBlock, []float32) {
 		ood.Tensor{Name: "attention_mask", Shape: shape, Data: ones, Lengths: lengths}), means
 }
 
-var someLengths = []int{3, 40, 1, 7, 3, 33, 120, 34, 7, 3, 41, 5, 113, 1}
+var rowLengths = []int{3, 40, 1, 7, 3, 33, 120, 34, 7, 3, 41, 5, 113, 1}
 
-// cutUp divides rows into blocks of n rows.
-func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
+// splitBlocks divides rows into blocks of n rows.
+func splitBlocks(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for i := 0; i < b.Len() && yield(b.Slice(i, min(i+n, b.Len())), nil); i += n {
 		}
@@ -88,25 +88,25 @@ func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 // of different lengths. The order of the rows must be kept.
 func TestRagged(t *testing.T) {
 	rt := runtime(t)
-	block, means := sentences(someLengths...)
+	block, means := tokenRows(rowLengths...)
 	want := trunkOf(means)
 	for _, c := range []struct {
 		masked bool
 		length any
 	}{{true, "sequence"}, {true, 128}, {false, "sequence"}} {
 		for _, batch := range []int{0, 1, 3} {
-			m := open(t, rt, reader(t, c.masked, c.length), featurize.Options{Batch: batch})
+			m := open(t, rt, tokenModel(t, c.masked, c.length), featurize.Options{Batch: batch})
 			b := block
 			if !c.masked {
 				b.Tensors = b.Tensors[:1]
 			}
 			for _, rows := range []int{1, 4, b.Len()} {
-				got, err := m.All(context.Background(), cutUp(b, rows), b.Len(), nil)
+				got, err := m.All(context.Background(), splitBlocks(b, rows), b.Len(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				near(t, "φ", got.Features.Data, want, 1e-5)
-				near(t, "the logits", got.Logits.Data, affine(want, headW, headB, h), 1e-5)
+				checkNear(t, "φ", got.Features.Data, want, 1e-5)
+				checkNear(t, "the logits", got.Logits.Data, affine(want, headW, headB, h), 1e-5)
 			}
 		}
 	}
@@ -115,8 +115,8 @@ func TestRagged(t *testing.T) {
 // TestRaggedGradient checks gradients with respect to an inner tensor with a token axis.
 // The gradient of a row must be as long as the row.
 func TestRaggedGradient(t *testing.T) {
-	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
-	block, means := sentences(someLengths...)
+	m := open(t, runtime(t), tokenModel(t, true, "sequence"), featurize.Options{})
+	block, means := tokenRows(rowLengths...)
 	ctx := context.Background()
 	o := featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}, Tensor: "embedded"}
 	var got featurize.GradientBatch
@@ -126,12 +126,12 @@ func TestRaggedGradient(t *testing.T) {
 		}
 		got = g
 	}
-	if !slices.Equal(got.Gradient.Lengths, someLengths) || !slices.Equal(got.Gradient.Shape, []int{len(someLengths), 120, 3}) {
+	if !slices.Equal(got.Gradient.Lengths, rowLengths) || !slices.Equal(got.Gradient.Shape, []int{len(rowLengths), 120, 3}) {
 		t.Fatalf("lengths %v, shape %v", got.Gradient.Lengths, got.Gradient.Shape)
 	}
-	near(t, "φ", got.Features.Data, trunkOf(means), 1e-5)
+	checkNear(t, "φ", got.Features.Data, trunkOf(means), 1e-5)
 	var want []float32
-	for i, n := range someLengths {
+	for i, n := range rowLengths {
 		phi := trunkOf(means[3*i : 3*i+3])
 		var row [3]float32
 		for j, v := range phi {
@@ -145,13 +145,13 @@ func TestRaggedGradient(t *testing.T) {
 			want = append(want, row[:]...)
 		}
 	}
-	near(t, "the gradient", got.Gradient.Data, want, 1e-5)
+	checkNear(t, "the gradient", got.Gradient.Data, want, 1e-5)
 	// Token ids have no gradient. The error must mention which tensors have one.
 	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Sum: true})
 	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
 		t.Errorf("with respect to ids: %v", err)
 	}
-	if got, err := m.Network().Dropout(ctx, block, 2, .5, 1); err != nil || len(got) != 2*len(someLengths)*c {
+	if got, err := m.Network().Dropout(ctx, block, 2, .5, 1); err != nil || len(got) != 2*len(rowLengths)*c {
 		t.Errorf("%d logits with dropout: %v", len(got), err)
 	}
 }
@@ -160,8 +160,8 @@ func TestRaggedGradient(t *testing.T) {
 // because its size equals the length of some rows. If the gradients of rows differ along
 // other axes, Gradients must return an error.
 func TestRaggedGradientOfOtherAxes(t *testing.T) {
-	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
-	block, _ := sentences(3, 5)
+	m := open(t, runtime(t), tokenModel(t, true, "sequence"), featurize.Options{})
+	block, _ := tokenRows(3, 5)
 	o := featurize.GradientOptions{Of: ood.Scalar{Sum: true}, Tensor: "column"}
 	for g, err := range m.Gradients(context.Background(), featurize.Single(block), o) {
 		if err != nil || g.Gradient.Lengths != nil || !slices.Equal(g.Gradient.Shape, []int{2, 3, 1}) {
@@ -180,8 +180,8 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 // TestRaggedDropout checks that a row's logits with dropout do not depend on the other
 // rows.
 func TestRaggedDropout(t *testing.T) {
-	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{Batch: 3})
-	block, _ := sentences(someLengths...)
+	m := open(t, runtime(t), tokenModel(t, true, "sequence"), featurize.Options{Batch: 3})
+	block, _ := tokenRows(rowLengths...)
 	n := block.Len()
 	got, err := m.Network().Dropout(context.Background(), block, 2, .5, 1)
 	if err != nil {
@@ -193,7 +193,7 @@ func TestRaggedDropout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for pass := range 2 {
-			near(t, "the logits", got[(pass*n+i)*c:(pass*n+i+1)*c], want[pass*c:(pass+1)*c], 1e-5)
+			checkNear(t, "the logits", got[(pass*n+i)*c:(pass*n+i+1)*c], want[pass*c:(pass+1)*c], 1e-5)
 		}
 	}
 }
@@ -202,22 +202,22 @@ func TestRaggedDropout(t *testing.T) {
 func TestRaggedRefused(t *testing.T) {
 	rt := runtime(t)
 	ctx := context.Background()
-	block, _ := sentences(3, 40, 2)
-	empty, _ := sentences(3, 0, 2)
-	outside, _ := sentences(3, 2, 40)
+	block, _ := tokenRows(3, 40, 2)
+	empty, _ := tokenRows(3, 0, 2)
+	outside, _ := tokenRows(3, 2, 40)
 	outside.Tensors[0].Data[4] = math.MaxInt32
-	apart, _ := sentences(3, 2)
-	ones, _ := sentences(3, 4)
-	apart.Tensors[1] = ones.Tensors[1]
+	unequal, _ := tokenRows(3, 2)
+	ones, _ := tokenRows(3, 4)
+	unequal.Tensors[1] = ones.Tensors[1]
 	for want, c := range map[string]struct {
 		m *featurize.Model
 		b ood.InputBlock
 	}{
-		`row 0 (counted from 0) of the input "input_ids" has length 3, the model takes 64, and it has no mask input`:  {open(t, rt, reader(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
-		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                  {open(t, rt, reader(t, true, 16), featurize.Options{}), block},
-		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                    {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), empty},
-		`row 1 (counted from 0) has length 2 in the input "input_ids" and 4 in "attention_mask", and the model needs`: {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), apart},
-		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                 {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
+		`row 0 (counted from 0) of the input "input_ids" has length 3, the model takes 64, and it has no mask input`:  {open(t, rt, tokenModel(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
+		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                  {open(t, rt, tokenModel(t, true, 16), featurize.Options{}), block},
+		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                    {open(t, rt, tokenModel(t, true, "sequence"), featurize.Options{}), empty},
+		`row 1 (counted from 0) has length 2 in the input "input_ids" and 4 in "attention_mask", and the model needs`: {open(t, rt, tokenModel(t, true, "sequence"), featurize.Options{}), unequal},
+		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                 {open(t, rt, tokenModel(t, true, "sequence"), featurize.Options{}), outside},
 	} {
 		if _, err := c.m.All(ctx, featurize.Single(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -248,7 +248,7 @@ func TestRaggedBERT(t *testing.T) {
 	got := allOf(t, m, block)
 	for i := range lengths {
 		want := allOf(t, m, block.Slice(i, i+1))
-		near(t, "φ", got.Slice(i, i+1).Features.Data, want.Features.Data, 1e-5)
-		near(t, "the logits", got.Slice(i, i+1).Logits.Data, want.Logits.Data, 1e-5)
+		checkNear(t, "φ", got.Slice(i, i+1).Features.Data, want.Features.Data, 1e-5)
+		checkNear(t, "the logits", got.Slice(i, i+1).Logits.Data, want.Logits.Data, 1e-5)
 	}
 }

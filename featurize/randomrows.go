@@ -11,10 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapes lists shapes of the inputs to try in a run, the most likely shapes first. Only
+// trialShapes lists shapes of the inputs to try in a run, the most likely shapes first. Only
 // dimensions that may vary differ. If the batch may vary, two rows are tried before one
 // row. If only one row then works, the exporter has fixed the batch inside the graph.
-func (list inputs) shapes(g *onnx.Graph) [][][]int {
+func (list inputs) trialShapes(g *onnx.Graph) [][][]int {
 	batches := []int{2, 1}
 	if b := list.fixedBatch(); b > 0 {
 		batches = []int{b}
@@ -25,18 +25,18 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 		if in.dims == nil {
 			return nil
 		}
-		sizes[i] = in.sizes(g)
+		sizes[i] = in.trialSizes(g)
 		tries = max(tries, len(sizes[i]))
 	}
 	var all [][][]int
 	for try := range tries {
 		// Axes with the same name must have the same size, which is the size that the first
 		// such input tries.
-		called := make(map[string]int)
+		sizeByAxis := make(map[string]int)
 		for i, in := range list {
 			for axis := 1; axis < len(in.dims); axis++ {
-				if in.axes[axis] != "" && called[in.axes[axis]] == 0 && in.dims[axis] < 0 {
-					called[in.axes[axis]] = sizes[i][min(try, len(sizes[i])-1)]
+				if in.axes[axis] != "" && sizeByAxis[in.axes[axis]] == 0 && in.dims[axis] < 0 {
+					sizeByAxis[in.axes[axis]] = sizes[i][min(try, len(sizes[i])-1)]
 				}
 			}
 		}
@@ -44,8 +44,8 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 			shapes := make([][]int, len(list))
 			total := 0.
 			for i, in := range list {
-				if in.optional() {
-					shapes[i] = in.fallback.Shape
+				if in.isOptional() {
+					shapes[i] = in.defaultValue.Shape
 					continue
 				}
 				shape := append([]int{n}, in.dims[1:]...)
@@ -55,7 +55,7 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 					case len(shape) == 4 && axis == 1 && in.layout() == "":
 						shape[axis] = 3
 					case in.axes[axis] != "":
-						shape[axis] = called[in.axes[axis]]
+						shape[axis] = sizeByAxis[in.axes[axis]]
 					default:
 						shape[axis] = sizes[i][min(try, len(sizes[i])-1)]
 					}
@@ -71,32 +71,32 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	return all
 }
 
-// sizes returns the sizes to try for the axes of the input that may vary. If no axis may
+// trialSizes returns the sizes to try for the axes of the input that may vary. If no axis may
 // vary, the result is a single unused size.
-func (in input) sizes(g *onnx.Graph) []int {
-	free := false
+func (in input) trialSizes(g *onnx.Graph) []int {
+	varies := false
 	for _, d := range in.dims[min(1, len(in.dims)):] {
-		free = free || d < 0
+		varies = varies || d < 0
 	}
-	if !free {
+	if !varies {
 		return []int{0}
 	}
 	if len(in.dims) == 2 {
-		if h := firstWidth(g, in.name); h > 0 {
+		if h := columnsNeeded(g, in.name); h > 0 {
 			return []int{h}
 		}
 	}
-	if _, _, integers := in.limits(); len(in.dims) < 4 && (integers || in.masks()) {
+	if _, _, integers := in.limits(); len(in.dims) < 4 && (integers || in.isMask()) {
 		return []int{11, 8, 16, 224, 32, 299, 64}
 	}
 	return []int{224, 32, 299, 64, 16, 8}
 }
 
-// firstWidth returns the number of columns that a linear layer after the input requires, or
+// columnsNeeded returns the number of columns that a linear layer after the input requires, or
 // 0 if there is no such layer.
-func firstWidth(g *onnx.Graph, tensor string) int {
+func columnsNeeded(g *onnx.Graph, tensor string) int {
 	for _, n := range g.Consumers(tensor) {
-		s, ok := slots[n.GetOpType()]
+		s, ok := linearOps[n.GetOpType()]
 		if !ok || s.weight >= len(n.GetInput()) {
 			continue
 		}
@@ -107,25 +107,25 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
-// random returns random rows for each input without a default.
-func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
+// randomRows returns random rows for each input without a default.
+func (list inputs) randomRows(g *onnx.Graph, shapes [][]int) []ood.Tensor {
 	tensors := make([]ood.Tensor, len(list))
 	for i, in := range list {
-		if !in.optional() {
-			tensors[i] = in.random(g, shapes[i])
+		if !in.isOptional() {
+			tensors[i] = in.randomTensor(g, shapes[i])
 		}
 	}
 	return tensors
 }
 
-// random returns random rows that the model accepts. In a large tensor, the same 65,521
+// randomTensor returns random rows that the model accepts. In a large tensor, the same 65,521
 // numbers are repeated. This period is prime, so that rows or other slices do not become
 // equal.
-func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
+func (in input) randomTensor(g *onnx.Graph, shape []int) ood.Tensor {
 	const period = 65521
 	t := ood.Tensor{Name: in.name, Shape: shape}
-	if in.texts() {
-		t.Strings = slices.Repeat([]string{category(g, in.name)}, product(shape))
+	if in.takesText() {
+		t.Strings = slices.Repeat([]string{acceptedText(g, in.name)}, product(shape))
 		return t
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -148,16 +148,16 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 			data[i] = float32(rng.NormFloat64())
 		}
 	}
-	for done := period; done < len(data); done *= 2 {
-		copy(data[done:], data[:done])
+	for filled := period; filled < len(data); filled *= 2 {
+		copy(data[filled:], data[:filled])
 	}
 	t.Data = data
 	return t
 }
 
-// category returns a text that the nodes after a tensor accept. The default is "0", which
+// acceptedText returns a text that the nodes after a tensor accept. The default is "0", which
 // can also be parsed as a number.
-func category(g *onnx.Graph, tensor string) string {
+func acceptedText(g *onnx.Graph, tensor string) string {
 	for n := range readers(g, tensor, func(*pb.NodeProto) bool { return true }) {
 		for _, a := range n.GetAttribute() {
 			if slices.Contains([]string{"cats_strings", "keys_strings", "classes_strings"}, a.GetName()) && len(a.GetStrings()) > 0 {
@@ -185,33 +185,33 @@ func floatProduct(shape []int) float64 {
 	return n
 }
 
-// try runs a session on random rows, with the first shapes that work. It returns the
+// tryRun runs a session on random rows, with the first shapes that work. It returns the
 // outputs, the number n of rows and the number of values in a row. If no shapes work, n is
 // 0 and err is the first error. If the shapes of the inputs are unknown, n is 0 and err is
 // nil.
-func (list inputs) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
-	for _, shapes := range list.shapes(g) {
-		tensors := list.random(g, shapes)
+func (list inputs) tryRun(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
+	for _, shapes := range list.trialShapes(g) {
+		tensors := list.randomRows(g, shapes)
 		n, width = 0, 0
 		for _, t := range tensors {
 			if t.Shape != nil {
 				n, width = t.Shape[0], width+product(t.Shape[1:])
 			}
 		}
-		x, fail := list.wrap(tensors)
-		if fail != nil {
-			return nil, 0, 0, fail
+		x, runErr := list.newTensors(tensors)
+		if runErr != nil {
+			return nil, 0, 0, runErr
 		}
-		out, fail := s.Run(ctx, x)
+		out, runErr := s.Run(ctx, x)
 		closeAll(x)
-		if fail == nil {
+		if runErr == nil {
 			return out, n, width, nil
 		}
 		if ctx.Err() != nil {
 			return nil, 0, 0, ctx.Err()
 		}
 		if err == nil {
-			err = fail
+			err = runErr
 		}
 	}
 	return nil, 0, 0, err

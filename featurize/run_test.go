@@ -16,9 +16,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// dense builds a tiny model with a dense last layer.
-func dense(t testing.TB) string {
-	return tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
+// denseModel builds a tiny model with a dense last layer.
+func denseModel(t testing.TB) string {
+	return tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }, "n", 3)
 }
 
 // blocks yields rows of three columns in blocks of the given sizes. It overwrites one
@@ -46,7 +46,7 @@ func TestBlocks(t *testing.T) {
 	x := noise(3 * 23)
 	want := trunkOf(x)
 	for _, batch := range []int{1, 4, 23, 64} {
-		m := open(t, rt, dense(t), featurize.Options{Batch: batch})
+		m := open(t, rt, denseModel(t), featurize.Options{Batch: batch})
 		for _, sizes := range [][]int{{23}, {1, 22}, {4, 4, 4, 4, 4, 3}, {5, 0, 5, 13}, slices.Repeat([]int{1}, 23)} {
 			seen := 0
 			for b, err := range m.Features(context.Background(), blocks(x, sizes...)) {
@@ -57,7 +57,7 @@ func TestBlocks(t *testing.T) {
 				if n == 0 || n > batch || b.Logits.Rows != n {
 					t.Fatalf("a batch of %d rows with %d logits", n, b.Logits.Rows)
 				}
-				near(t, "φ", b.Features.Data, want[seen*h:(seen+n)*h], 1e-6)
+				checkNear(t, "φ", b.Features.Data, want[seen*h:(seen+n)*h], 1e-6)
 				seen += n
 			}
 			if seen != 23 {
@@ -69,7 +69,7 @@ func TestBlocks(t *testing.T) {
 
 // TestConcurrent checks that several goroutines can use a model at once.
 func TestConcurrent(t *testing.T) {
-	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 3})
+	m := open(t, runtime(t), denseModel(t), featurize.Options{Batch: 3})
 	x := noise(3 * 50)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -85,15 +85,15 @@ func TestConcurrent(t *testing.T) {
 
 // TestStop checks that reading ends when the loop ends or the context is cancelled.
 func TestStop(t *testing.T) {
-	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
+	m := open(t, runtime(t), denseModel(t), featurize.Options{Batch: 2})
 	reading := false
-	endless := func(yield func(ood.InputBlock, error) bool) {
+	endlessRows := func(yield func(ood.InputBlock, error) bool) {
 		reading = true
 		defer func() { reading = false }()
 		for yield(ood.BlockOf([]int{2, 3}, noise(6)), nil) {
 		}
 	}
-	for range m.Features(context.Background(), endless) {
+	for range m.Features(context.Background(), endlessRows) {
 		break
 	}
 	if reading {
@@ -103,7 +103,7 @@ func TestStop(t *testing.T) {
 	defer cancel()
 	n := 0
 	var last error
-	for _, err := range m.Features(ctx, endless) {
+	for _, err := range m.Features(ctx, endlessRows) {
 		if n++; n == 5 {
 			cancel()
 		}
@@ -112,10 +112,10 @@ func TestStop(t *testing.T) {
 	if !errors.Is(last, context.Canceled) || n > 8 || reading {
 		t.Errorf("after a cancel: error %v, %d batches", last, n)
 	}
-	if _, err := m.All(ctx, endless, -1, nil); !errors.Is(err, context.Canceled) {
+	if _, err := m.All(ctx, endlessRows, -1, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context: %v", err)
 	}
-	if _, err := featurize.Open(ctx, dense(t), featurize.Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := featurize.Open(ctx, denseModel(t), featurize.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Open with a cancelled context: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestStop(t *testing.T) {
 // TestAll checks the calls of progress, and the errors if the number of rows is wrong or
 // the reader fails.
 func TestAll(t *testing.T) {
-	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
+	m := open(t, runtime(t), denseModel(t), featurize.Options{Batch: 2})
 	var done []int
 	x := noise(15)
 	b, err := m.All(context.Background(), featurize.Single(ood.BlockOf([]int{5, 3}, x)), -1, func(n int) { done = append(done, n) })
@@ -145,27 +145,27 @@ func TestAll(t *testing.T) {
 // TestBadRows checks that the error for an invalid row names the row and the cause.
 func TestBadRows(t *testing.T) {
 	rt := runtime(t)
-	m := open(t, rt, dense(t), featurize.Options{Batch: 2})
+	m := open(t, rt, denseModel(t), featurize.Options{Batch: 2})
 	with := func(i int, v float64) []float32 {
 		x := noise(12)
 		x[i] = float32(v)
 		return x
 	}
 	u8 := onnx.NewBuilder("tiny", 13)
-	out(u8, gemm(u8, phiOf(u8, u8.Node("Cast", []string{u8.Input("x", pb.TensorProto_UINT8, "n", 3)}, onnx.Attr("to", float)))))
+	addOutput(u8, gemm(u8, phiOf(u8, u8.Node("Cast", []string{u8.Input("x", pb.TensorProto_UINT8, "n", 3)}, onnx.Attr("to", float)))))
 	model, err := u8.Model()
 	if err != nil {
 		t.Fatal(err)
 	}
 	whole := open(t, rt, save(t, model), featurize.Options{})
 	nchw := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, gemm(b, b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{b.Node("Conv", []string{x, b.Initializer("stem", noise(12), 4, 3, 1, 1)})})})))
+		addOutput(b, gemm(b, b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{b.Node("Conv", []string{x, b.Initializer("stem", noise(12), 4, 3, 1, 1)})})})))
 	}, "n", 3, 8, 8), featurize.Options{})
 	for name, k := range map[string]struct {
 		m     *featurize.Model
 		shape []int
 		x     []float32
-		says  []string
+		words []string
 	}{
 		"width":           {m, []int{3, 4}, noise(12), []string{"n×3", "n×4"}},
 		"rank":            {m, []int{2, 2, 3}, noise(12), []string{"n×3", "n×2×3"}},
@@ -182,7 +182,7 @@ func TestBadRows(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 			continue
 		}
-		for _, s := range k.says {
+		for _, s := range k.words {
 			if !strings.Contains(err.Error(), s) {
 				t.Errorf("%s: error %q does not say %q", name, err, s)
 			}

@@ -30,10 +30,10 @@ func newScalarGraph(b *onnx.Builder, classes int) *scalarGraph {
 // upstream appends the gradient of the scalar and returns the name of its tensor.
 func (s *scalarGraph) upstream(of ood.Scalar) string {
 	switch {
-	case kinds(of) == 0:
+	case countKinds(of) == 0:
 		return s.logSoftmaxTop().Name()
 	case !of.Softmax || of.Top:
-		return s.b.Node("Expand", []string{s.direction(of).Name(), s.shape()})
+		return s.b.Node("Expand", []string{s.linearGradient(of).Name(), s.shape()})
 	case of.TopTwo:
 		return s.softmaxTopTwo().Name()
 	case of.Logit:
@@ -51,7 +51,7 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 // logSoftmaxTop returns ∇ log p_k = (e_k − p)/T.
 func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
 	t, top := s.temperature(), s.top()
-	others := s.z.Div(t).Softmax().Mul(s.not(top))
+	others := s.z.Div(t).Softmax().Mul(s.complement(top))
 	return top.Mul(others.Sum()).Sub(others).Div(t)
 }
 
@@ -62,26 +62,26 @@ func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 	t := s.temperature()
 	p := s.z.Div(t).Softmax()
 	top, second := s.topTwo()
-	others := s.not(top)
+	others := s.complement(top)
 	pk, pj := p.Mul(top).Sum(), p.Mul(second).Sum()
-	along := top.Mul(p.Mul(others).Sum().Add(pj)).Sub(second.Add(others.Mul(pk.Sub(pj))))
-	return p.Mul(along).Div(t)
+	factor := top.Mul(p.Mul(others).Sum().Add(pj)).Sub(second.Add(others.Mul(pk.Sub(pj))))
+	return p.Mul(factor).Div(t)
 }
 
 // softmaxOf returns ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T, where i is the class in
 // the graph's index input.
 func (s *scalarGraph) softmaxOf() graph.Tensor {
-	own := s.direction(ood.Scalar{Logit: true})
+	mark := s.linearGradient(ood.Scalar{Logit: true})
 	t := s.temperature()
 	p := s.z.Div(t).Softmax()
-	others := s.not(own)
-	along := own.Mul(p.Mul(others).Sum()).Sub(others.Mul(p.Mul(own).Sum()))
-	return p.Mul(along).Div(t)
+	others := s.complement(mark)
+	factor := mark.Mul(p.Mul(others).Sum()).Sub(others.Mul(p.Mul(mark).Sum()))
+	return p.Mul(factor).Div(t)
 }
 
-// direction returns the gradient of a scalar that is linear in the logits, such as one
+// linearGradient returns the gradient of a scalar that is linear in the logits, such as one
 // logit or a sum.
-func (s *scalarGraph) direction(of ood.Scalar) graph.Tensor {
+func (s *scalarGraph) linearGradient(of ood.Scalar) graph.Tensor {
 	switch {
 	case of.Logit:
 		return s.oneHot(s.input(indexName, pb.TensorProto_INT64))
@@ -105,8 +105,8 @@ func (s *scalarGraph) topTwo() (top, second graph.Tensor) {
 	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
 }
 
-// not returns 1 − mark.
-func (s *scalarGraph) not(mark graph.Tensor) graph.Tensor {
+// complement returns 1 − mark.
+func (s *scalarGraph) complement(mark graph.Tensor) graph.Tensor {
 	return s.z.Constant([]float32{1}).Sub(mark)
 }
 
@@ -128,17 +128,17 @@ func (s *scalarGraph) shape() string { return s.b.Node("Shape", []string{logitsN
 // oneHot returns 1 in the columns of the given classes and 0 elsewhere. index holds one
 // class for all rows (length 1, result c) or one class for each row (n×1, result n×c).
 func (s *scalarGraph) oneHot(index graph.Tensor) graph.Tensor {
-	var all string
+	var classNumbers string
 	if s.classes > 0 {
 		numbers := make([]int64, s.classes)
 		for i := range numbers {
 			numbers[i] = int64(i)
 		}
-		all = s.b.Const(numbers)
+		classNumbers = s.b.Const(numbers)
 	} else {
 		c := s.b.Node("Gather", []string{s.shape(), s.b.Const(int64(1))})
-		all = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
+		classNumbers = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
 	}
-	is := s.b.Node("Equal", []string{all, index.Name()})
-	return graph.Wrap(s.b, is, pb.TensorProto_BOOL, s.classes).Single()
+	equal := s.b.Node("Equal", []string{classNumbers, index.Name()})
+	return graph.Wrap(s.b, equal, pb.TensorProto_BOOL, s.classes).Single()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// means returns the mean of each plane in v. Each plane has the given number of elements.
-func means(v []float32, size int) []float32 {
+// planeMeans returns the mean of each plane in v. Each plane has the given number of elements.
+func planeMeans(v []float32, size int) []float32 {
 	var m []float32
 	for ; len(v) > 0; v = v[size:] {
 		var s float64
@@ -44,23 +44,23 @@ func TestConvolution(t *testing.T) {
 		exact bool
 		bent  bool // whether the logits are not affine in φ
 	}{
-		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 0)))) }},
-		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, conv(b, pool(b, x), 0))) }},
+		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, pool(b, conv(b, x, 0)))) }},
+		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, conv(b, pool(b, x), 0))) }},
 		"conv, mean": {exact: true, head: func(b *onnx.Builder, x string) {
-			out(b, b.Node("ReduceMean", []string{conv(b, x, 0)}, onnx.Attr("axes", []int64{2, 3}), onnx.Attr("keepdims", 0)))
+			addOutput(b, b.Node("ReduceMean", []string{conv(b, x, 0)}, onnx.Attr("axes", []int64{2, 3}), onnx.Attr("keepdims", 0)))
 		}},
 		"conv without bias, then add": {exact: true, head: func(b *onnx.Builder, x string) {
 			y := b.Node("Conv", []string{x, b.Initializer("W", headW, c, h, 1, 1)})
 			y = b.Node("Add", []string{y, b.Const(headB, c, 1, 1)})
-			out(b, flatten(b, b.Node("AveragePool", []string{y}, onnx.Attr("kernel_shape", []int64{3, 5}))))
+			addOutput(b, flatten(b, b.Node("AveragePool", []string{y}, onnx.Attr("kernel_shape", []int64{3, 5}))))
 		}},
 		"conv, pool, softmax": {exact: true, head: func(b *onnx.Builder, x string) {
-			out(b, b.Node("Softmax", []string{flatten(b, pool(b, conv(b, x, 0)))}))
+			addOutput(b, b.Node("Softmax", []string{flatten(b, pool(b, conv(b, x, 0)))}))
 		}},
 		"conv, relu, pool": {bent: true, head: func(b *onnx.Builder, x string) {
-			out(b, flatten(b, pool(b, b.Node("Relu", []string{conv(b, x, 0)}))))
+			addOutput(b, flatten(b, pool(b, b.Node("Relu", []string{conv(b, x, 0)}))))
 		}},
-		"padded conv, pool": {bent: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 1)))) }},
+		"padded conv, pool": {bent: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, pool(b, conv(b, x, 1)))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tiny(t, 13, func(b *onnx.Builder, x string) { k.head(b, b.Node("Relu", []string{x})) }, "n", h, 3, 5)
@@ -72,18 +72,18 @@ func TestConvolution(t *testing.T) {
 			if i.Feature.Op != "Conv" || i.Feature.Width != h || i.OutputsWidth != c {
 				t.Errorf("found %+v with %d outputs", *i.Feature, i.OutputsWidth)
 			}
-			near(t, "W", m.Last().Weight.Data, headW, 0)
-			near(t, "b", m.Last().Bias, headB, 0)
+			checkNear(t, "W", m.Last().Weight.Data, headW, 0)
+			checkNear(t, "b", m.Last().Bias, headB, 0)
 			x := noise(3 * h * 15)
-			got := all(t, m, []int{3, h, 3, 5}, x)
-			phi := means(relu(x), 15)
-			near(t, "φ", got.Features.Data, phi, 1e-6)
+			got := runAll(t, m, []int{3, h, 3, 5}, x)
+			phi := planeMeans(relu(x), 15)
+			checkNear(t, "φ", got.Features.Data, phi, 1e-6)
 			if !k.bent {
-				near(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
+				checkNear(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
 			}
-			s := plain(t, rt, path, m.Info().Output, []int64{3, h, 3, 5}, x)
+			s := runUnedited(t, rt, path, m.Info().Output, []int64{3, h, 3, 5}, x)
 			if m.Info().Normaliser == "" {
-				near(t, "logits against the model", got.Logits.Data, s, 1e-6)
+				checkNear(t, "logits against the model", got.Logits.Data, s, 1e-6)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func TestConvolution(t *testing.T) {
 func TestFreeSize(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Conv", []string{x, b.Initializer("stem", headWT, 4, 2, 1, 1)})
-		out(b, gemm(b, b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{y})})))
+		addOutput(b, gemm(b, b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{y})})))
 	}, "n", 2, "height", "width")
 	m := open(t, runtime(t), path, featurize.Options{})
 	if i := m.Info(); i.Feature.Width != h || !i.Exact || i.Inputs[0].Shape[2] != -1 {
@@ -101,9 +101,9 @@ func TestFreeSize(t *testing.T) {
 	}
 	for _, size := range [][]int{{2, 2, 7, 9}, {1, 2, 1, 1}} {
 		x := noise(size[0] * 2 * size[2] * size[3])
-		got := all(t, m, size, x)
-		want := affine(means(x, size[2]*size[3]), headWT, make([]float32, h), 2)
-		near(t, "φ", got.Features.Data, want, 1e-5)
+		got := runAll(t, m, size, x)
+		want := affine(planeMeans(x, size[2]*size[3]), headWT, make([]float32, h), 2)
+		checkNear(t, "φ", got.Features.Data, want, 1e-5)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestTokens(t *testing.T) {
 	}
 	x := noise(2 * 3 * h)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, b.Node("ReduceMean", []string{add(b, b.Node("Relu", []string{x}))}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)))
+		addOutput(b, b.Node("ReduceMean", []string{add(b, b.Node("Relu", []string{x}))}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)))
 	}, "n", 3, h)
 	m := open(t, rt, path, featurize.Options{})
 	var phi []float32
@@ -126,19 +126,19 @@ func TestTokens(t *testing.T) {
 			phi = append(phi, (v[j]+v[h+j]+v[2*h+j])/3)
 		}
 	}
-	got := all(t, m, []int{2, 3, h}, x)
-	near(t, "mean φ", got.Features.Data, phi, 1e-6)
-	near(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
+	got := runAll(t, m, []int{2, 3, h}, x)
+	checkNear(t, "mean φ", got.Features.Data, phi, 1e-6)
+	checkNear(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
 	if !m.Info().Exact {
 		t.Error(m.Info().ExactReason)
 	}
 
 	path = tiny(t, 13, func(b *onnx.Builder, x string) {
-		out(b, b.Node("Squeeze", []string{add(b, b.Node("Relu", []string{x})), b.Const([]int64{1})}))
+		addOutput(b, b.Node("Squeeze", []string{add(b, b.Node("Relu", []string{x})), b.Const([]int64{1})}))
 	}, "n", 1, h)
 	m = open(t, rt, path, featurize.Options{})
-	got = all(t, m, []int{6, 1, h}, x)
-	near(t, "φ of one token", got.Features.Data, relu(x), 0)
+	got = runAll(t, m, []int{6, 1, h}, x)
+	checkNear(t, "φ of one token", got.Features.Data, relu(x), 0)
 	if !m.Info().Exact {
 		t.Error(m.Info().ExactReason)
 	}

@@ -35,16 +35,16 @@ import (
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	f := newFeeder(m, m.batch, m.positions)
 	f.hashes = !m.unhashed
-	return stream(ctx, f, rows, m.run, inPlaces)
+	return stream(ctx, f, rows, m.run, restoreOrder)
 }
 
 // stream divides rows into chunks and calls run for each chunk. If the rows of a block run
 // in another order, join combines the results of its chunks in the order of the block. If
 // join is nil, the results are yielded as they come.
 func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error),
-	join func(all []B, places []int) (B, error)) iter.Seq2[B, error] {
+	join func(all []B, order []int) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		var none B
+		var zero B
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		var panicked any
@@ -65,24 +65,24 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 			}
 		}()
 		var parts []B
-		var places []int
+		var order []int
 		for c := range f.full {
 			if c.err != nil {
-				yield(none, c.err)
+				yield(zero, c.err)
 				return
 			}
 			b, err := run(ctx, c)
 			f.free <- c.tensors
-			if c.places != nil && join != nil && err == nil {
-				parts, places = append(parts, b), append(places, c.places...)
+			if c.order != nil && join != nil && err == nil {
+				parts, order = append(parts, b), append(order, c.order...)
 				if !c.last {
 					continue
 				}
-				b, err = join(parts, places)
-				parts, places = nil, nil
+				b, err = join(parts, order)
+				parts, order = nil, nil
 			}
 			if err != nil {
-				yield(none, err)
+				yield(zero, err)
 				return
 			}
 			if !yield(b, nil) {
@@ -90,14 +90,14 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 			}
 		}
 		if err := ctx.Err(); err != nil {
-			yield(none, err)
+			yield(zero, err)
 		}
 	}
 }
 
 // run computes φ, logits and earlier layers of a chunk, and drops padding rows.
 func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
-	x, err := m.inputs.wrap(c.tensors)
+	x, err := m.inputs.newTensors(c.tensors)
 	if err != nil {
 		return ood.Batch{}, err
 	}
@@ -111,7 +111,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return b, err
 	}
-	b.Hashes, b.Gaps = c.hashes, m.inputs.gaps(c)
+	b.Hashes, b.Gaps = c.hashes, m.inputs.emptyCells(c)
 	b.Layers = slices.Grow(b.Layers, len(m.info.Layers))
 	for i, t := range out[2:] {
 		l := m.info.Layers[i]
@@ -124,18 +124,18 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// once runs the model on rows that fit into one run. It returns nil for other rows. It
+// runOnce runs the model on rows that fit into one run. It returns nil for other rows. It
 // computes no hashes, because services do not need them.
-func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
+func (m *Model) runOnce(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()
-	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
+	if m.fixedBatch || m.tokenizer != nil || n == 0 || n > m.batch {
 		return nil, nil
 	}
 	list, err := m.inputs.match(x, 0)
-	if err != nil || ragged(list) {
+	if err != nil || isRagged(list) {
 		return nil, err
 	}
-	if each := m.inputs.positions(list); each > 0 && m.positions > 0 && n > max(1, m.positions/each) {
+	if perRow := m.inputs.positionsPerRow(list); perRow > 0 && m.positions > 0 && n > max(1, m.positions/perRow) {
 		return nil, nil
 	}
 	b, err := m.run(ctx, chunk{tensors: list, rows: n, n: n})
@@ -149,8 +149,8 @@ func runError(ctx context.Context, c chunk, err error) error {
 		return ctx.Err()
 	}
 	first, last := c.row(0), c.row(c.n-1)
-	if c.places != nil {
-		first, last = c.first+slices.Min(c.places), c.first+slices.Max(c.places)
+	if c.order != nil {
+		first, last = c.first+slices.Min(c.order), c.first+slices.Max(c.order)
 	}
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
@@ -176,7 +176,7 @@ func (c chunk) shapes() string {
 	var list []string
 	for _, t := range c.tensors {
 		if t.Shape != nil {
-			list = append(list, times(t.Shape))
+			list = append(list, formatShape(t.Shape))
 		}
 	}
 	return strings.Join(list, ", ")
@@ -238,7 +238,7 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	return batchparts.Append(all, b)
 }
 
-// single yields one block of rows that are in memory.
-func single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
+// oneBlock yields one block of rows that are in memory.
+func oneBlock(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) { yield(x, nil) }
 }

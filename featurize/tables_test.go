@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// softmaxed returns softmax probabilities of rows of logits.
-func softmaxed(m blas32.General) []float32 {
+// softmaxRows returns softmax probabilities of rows of logits.
+func softmaxRows(m blas32.General) []float32 {
 	p := slices.Clone(m.Data)
 	for i := range m.Rows {
 		row := p[i*m.Cols : (i+1)*m.Cols]
@@ -90,7 +90,7 @@ func TestTables(t *testing.T) {
 			if base := m.Base(i.Task); base.Standardised == strings.HasPrefix(k.name, "mlp") || base.Residual != (!linear && i.Task == attach.Regression) {
 				t.Errorf("standardised %v, residual %v", base.Standardised, base.Residual)
 			}
-			got := all(t, m, []int{50, 4}, x)
+			got := runAll(t, m, []int{50, 4}, x)
 			want := stored(k.name)
 			switch {
 			case k.name == "mlp_binary":
@@ -101,12 +101,12 @@ func TestTables(t *testing.T) {
 					}
 				}
 			case i.Task == attach.Classification && k.name != "svc":
-				near(t, "probabilities", softmaxed(got.Logits), want, 2e-6)
+				checkNear(t, "probabilities", softmaxRows(got.Logits), want, 2e-6)
 			default:
-				near(t, "answers", got.Logits.Data, want, 1e-6)
+				checkNear(t, "answers", got.Logits.Data, want, 1e-6)
 			}
 			if k.name == "logistic" {
-				near(t, "scores", got.Logits.Data, stored("logistic_scores"), 1e-5)
+				checkNear(t, "scores", got.Logits.Data, stored("logistic_scores"), 1e-5)
 			}
 			if linear && m.Last() != nil {
 				y := rows.New(50, got.Logits.Cols)
@@ -119,12 +119,12 @@ func TestTables(t *testing.T) {
 						rows.Row(y, r)[c] = sum
 					}
 				}
-				near(t, "Wφ+b", y.Data, got.Logits.Data, 1e-5)
+				checkNear(t, "Wφ+b", y.Data, got.Logits.Data, 1e-5)
 			}
 			// Reopening the model with the feature that Info names must give the same
 			// features, because .attach files store this name.
-			again := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{Feature: i.Feature.Tensor, Output: i.Output})
-			near(t, "features, opened again", all(t, again, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
+			reopened := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{Feature: i.Feature.Tensor, Output: i.Output})
+			checkNear(t, "features, opened again", runAll(t, reopened, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
 		})
 	}
 }
@@ -179,8 +179,8 @@ func TestSVMScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := all(t, open(t, runtime(t), save(t, model), featurize.Options{}), []int{2, 1}, []float32{-2, 3})
-	near(t, "logits", got.Logits.Data, []float32{2, -2, -3, 3}, 1e-6)
+	got := runAll(t, open(t, runtime(t), save(t, model), featurize.Options{}), []int{2, 1}, []float32{-2, 3})
+	checkNear(t, "logits", got.Logits.Data, []float32{2, -2, -3, 3}, 1e-6)
 }
 
 // TestTreesOfSomeColumns checks that the feature contains all columns if different trees
@@ -194,12 +194,12 @@ func TestTreesOfSomeColumns(t *testing.T) {
 	}
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		b.Import("ai.onnx.ml", 3)
-		var answers []string
+		var predictions []string
 		for _, columns := range [][]int64{{0, 1}, {2, 3}} {
 			some := b.Append(onnx.Node{Op: "ArrayFeatureExtractor", Domain: "ai.onnx.ml", Inputs: []string{x, b.Const(columns)}})
-			answers = append(answers, b.Append(onnx.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: some, Attrs: stump})...)
+			predictions = append(predictions, b.Append(onnx.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: some, Attrs: stump})...)
 		}
-		out(b, b.Node("Add", answers), "n", 1)
+		addOutput(b, b.Node("Add", predictions), "n", 1)
 	}, "n", 4)
 	if i := open(t, runtime(t), path, featurize.Options{}).Info(); !slices.Equal(i.Feature.Of, []string{"x", "Add"}) || i.Feature.Width != 5 {
 		t.Errorf("features %+v", i.Feature)
@@ -214,7 +214,7 @@ func TestTooManyTargets(t *testing.T) {
 		y := b.Append(onnx.Node{Op: "LinearRegressor", Domain: "ai.onnx.ml", Inputs: []string{x}, Attrs: []*pb.AttributeProto{
 			onnx.Attr("coefficients", []float32{1, 2, 3}), onnx.Attr("targets", int64(1)<<60),
 		}})
-		out(b, y[0], "n", 1)
+		addOutput(b, y[0], "n", 1)
 	}, "n", 3)
 	if _, err := openErr(runtime(t), path, featurize.Options{}); err == nil {
 		t.Error("it is taken")

@@ -20,52 +20,52 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
-	taken := make([]ood.Tensor, len(list))
+	matched := make([]ood.Tensor, len(list))
 	found := 0
 	for i, in := range list {
 		t := list.tensorFor(b.Tensors, in)
-		if t == nil && in.optional() {
+		if t == nil && in.isOptional() {
 			continue
 		}
 		if t == nil {
-			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.namesOfTensors(b.Tensors))
+			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elem), formatShape(in.dims), list.namesOfTensors(b.Tensors))
 		}
 		found++
-		taken[i] = in.reshaped(*t)
-		if err := in.check(taken[i]); err != nil {
+		matched[i] = in.reshaped(*t)
+		if err := in.check(matched[i]); err != nil {
 			return nil, err
 		}
-		called := "input"
+		name := "input"
 		if len(list) > 1 {
-			called += " " + strconv.Quote(in.name)
+			name += " " + strconv.Quote(in.name)
 		}
-		if j := in.misfit(t.Data); j >= 0 {
-			return nil, in.refuse(t.Data[j], first+rowOf(taken[i], j), called)
+		if j := in.firstMisfit(t.Data); j >= 0 {
+			return nil, in.misfitError(t.Data[j], first+rowOf(matched[i], j), name)
 		}
 	}
 	if found < len(b.Tensors) {
-		return nil, list.unmatched(b.Tensors)
+		return nil, list.unmatchedError(b.Tensors)
 	}
-	return taken, list.sameLengths(taken, first)
+	return matched, list.checkLengths(matched, first)
 }
 
-// sameLengths returns an error if a row has two different lengths along axes with the same
+// checkLengths returns an error if a row has two different lengths along axes with the same
 // name.
-func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
-	called := make(map[string]int) // index of the first input with each axis name
+func (list inputs) checkLengths(tensors []ood.Tensor, first int) error {
+	firstInput := make(map[string]int) // index of the first input with each axis name
 	for i, in := range list {
 		t := tensors[i]
 		if t.Lengths == nil || in.dims == nil || in.axes[1] == "" {
 			continue
 		}
-		j, known := called[in.axes[1]]
+		j, known := firstInput[in.axes[1]]
 		if !known {
-			called[in.axes[1]] = i
+			firstInput[in.axes[1]] = i
 			continue
 		}
-		for row, own := range t.Lengths {
-			if other := tensors[j].Lengths[row]; own != other {
-				return fmt.Errorf("row %d (counted from 0) has length %d in the input %q and %d in %q, and the model needs equal lengths", first+row, other, list[j].name, own, in.name)
+		for row, length := range t.Lengths {
+			if other := tensors[j].Lengths[row]; length != other {
+				return fmt.Errorf("row %d (counted from 0) has length %d in the input %q and %d in %q, and the model needs equal lengths", first+row, other, list[j].name, length, in.name)
 			}
 		}
 	}
@@ -76,18 +76,18 @@ func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
 // only required input. The output number ":0" in names of TensorFlow may be missing.
 func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	for i, t := range tensors {
-		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.optional() && list.required() == 1 {
+		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.isOptional() && list.requiredCount() == 1 {
 			return &tensors[i]
 		}
 	}
 	return nil
 }
 
-// required returns the number of inputs without a default.
-func (list inputs) required() int {
+// requiredCount returns the number of inputs without a default.
+func (list inputs) requiredCount() int {
 	n := 0
 	for _, in := range list {
-		if !in.optional() {
+		if !in.isOptional() {
 			n++
 		}
 	}
@@ -109,9 +109,9 @@ func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	return " (" + display.Quoted(names, 10) + ")"
 }
 
-// unmatched returns the error for a tensor that belongs to no input, or for an input that
+// unmatchedError returns the error for a tensor that belongs to no input, or for an input that
 // occurs twice.
-func (list inputs) unmatched(tensors []ood.Tensor) error {
+func (list inputs) unmatchedError(tensors []ood.Tensor) error {
 	names := make([]string, len(list))
 	for i, in := range list {
 		names[i] = in.name
@@ -157,11 +157,11 @@ func product(shape []int) int {
 	return n
 }
 
-func wrap(shape []int, data []float32) (*ort.Tensor, error) {
-	return ort.NewTensor(dims(shape), data)
+func newTensor(shape []int, data []float32) (*ort.Tensor, error) {
+	return ort.NewTensor(toInt64s(shape), data)
 }
 
-func dims(shape []int) []int64 {
+func toInt64s(shape []int) []int64 {
 	dims := make([]int64, len(shape))
 	for i, d := range shape {
 		dims[i] = int64(d)
@@ -169,20 +169,20 @@ func dims(shape []int) []int64 {
 	return dims
 }
 
-// wrap returns tensors for a session of the edited graph, in the order of the inputs. A
+// newTensors returns tensors for a session of the edited graph, in the order of the inputs. A
 // tensor without a shape is replaced by the input's default.
-func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
+func (list inputs) newTensors(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	var all []*ort.Tensor
 	for i, t := range tensors {
 		if t.Shape == nil {
-			t = list[i].fallback
+			t = list[i].defaultValue
 		}
 		var x *ort.Tensor
 		var err error
-		if list[i].texts() {
-			x, err = ort.NewStrings(dims(t.Shape), t.Strings)
+		if list[i].takesText() {
+			x, err = ort.NewStrings(toInt64s(t.Shape), t.Strings)
 		} else {
-			x, err = wrap(t.Shape, t.Data)
+			x, err = newTensor(t.Shape, t.Data)
 		}
 		if err != nil {
 			closeAll(all)

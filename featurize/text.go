@@ -33,11 +33,11 @@ var roles = map[string]role{
 // roleOf returns the role of the named input. TensorFlow's suffix ":0" is ignored.
 func roleOf(input string) role { return roles[strings.TrimSuffix(input, ":0")] }
 
-// masks reports whether the input is a mask of tokens.
-func (in input) masks() bool { return roleOf(in.name) == tokenMask }
+// isMask reports whether the input is a mask of tokens.
+func (in input) isMask() bool { return roleOf(in.name) == tokenMask }
 
-// withRole returns the first input with the given role, or nil.
-func (list inputs) withRole(r role) *input {
+// byRole returns the first input with the given role, or nil.
+func (list inputs) byRole(r role) *input {
 	i := slices.IndexFunc(list, func(in input) bool { return roleOf(in.name) == r })
 	if i < 0 {
 		return nil
@@ -45,21 +45,21 @@ func (list inputs) withRole(r role) *input {
 	return &list[i]
 }
 
-// texts tokenizes texts and makes a model's inputs from the tokens. It is safe for
+// textTokenizer tokenizes texts and makes a model's inputs from the tokens. It is safe for
 // concurrent use.
-type texts struct {
+type textTokenizer struct {
 	inputs inputs
 	*tokenizer.Tokenizer
-	cut atomic.Int64 // number of texts that were truncated
+	truncated atomic.Int64 // number of texts that were truncated
 }
 
-// newTexts reads a tokenizer. If this fails, the error names the tokenizer's file.
-func newTexts(t attach.Text, inputs inputs) (*texts, error) {
-	read, err := tokenizer.Read(t.Tokenizer, t.Config)
+// newTextTokenizer reads a tokenizer. If this fails, the error names the tokenizer's file.
+func newTextTokenizer(t attach.Text, inputs inputs) (*textTokenizer, error) {
+	loaded, err := tokenizer.Read(t.Tokenizer, t.Config)
 	if err != nil {
 		return nil, err
 	}
-	x := &texts{inputs: inputs, Tokenizer: read}
+	x := &textTokenizer{inputs: inputs, Tokenizer: loaded}
 	if t.MaxTokens > 0 {
 		x.MaxTokens = t.MaxTokens
 	}
@@ -69,16 +69,16 @@ func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 // Truncated returns how many texts so far had more tokens than the model takes. The last
 // tokens of these texts were dropped.
 func (m *Model) Truncated() int {
-	if m.texts == nil {
+	if m.tokenizer == nil {
 		return 0
 	}
-	return int(m.texts.cut.Load())
+	return int(m.tokenizer.truncated.Load())
 }
 
-// tokenised tokenizes the texts in blocks of rows. If the model has no tokenizer, the
+// tokenizeBlocks tokenizes the texts in blocks of rows. If the model has no tokenizer, the
 // blocks are unchanged.
-func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
-	if m.texts == nil {
+func (m *Model) tokenizeBlocks(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
+	if m.tokenizer == nil {
 		return blocks
 	}
 	return func(yield func(ood.InputBlock, error) bool) {
@@ -86,7 +86,7 @@ func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 		for b, err := range blocks {
 			n := b.Len()
 			if err == nil {
-				b, err = m.texts.block(b, next)
+				b, err = m.tokenizer.tokenizeBlock(b, next)
 			}
 			next += n
 			if !yield(b, err) || err != nil {
@@ -96,15 +96,15 @@ func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 	}
 }
 
-// block tokenizes the texts in b that are not inputs of the model, and replaces them by the
+// tokenizeBlock tokenizes the texts in b that are not inputs of the model, and replaces them by the
 // model's inputs. first is the number of the first row.
-func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
+func (x *textTokenizer) tokenizeBlock(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	var columns [][]string
-	own := ood.InputBlock{Start: b.Start}
+	result := ood.InputBlock{Start: b.Start}
 	for _, t := range b.Tensors {
 		switch {
 		case t.Strings == nil || slices.ContainsFunc(x.inputs, func(in input) bool { return in.name == t.Name }):
-			own.Tensors = append(own.Tensors, t)
+			result.Tensors = append(result.Tensors, t)
 		case len(t.Strings) != b.Len():
 			return b, fmt.Errorf("a block of %s has %d texts", rows.Count(b.Len(), "row"), len(t.Strings))
 		default:
@@ -132,15 +132,15 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 			return b, fmt.Errorf("row %d (counted from 0): its text has no tokens", first+i)
 		}
 		if list[i].Cut {
-			x.cut.Add(1)
+			x.truncated.Add(1)
 		}
 	}
-	own.Tensors = append(own.Tensors, x.tensors(list)...)
-	return own, nil
+	result.Tensors = append(result.Tensors, x.tokenTensors(list)...)
+	return result, nil
 }
 
-// tensors returns the model's inputs for rows of tokens, which may differ in length.
-func (x *texts) tensors(list []tokenizer.Encoding) []ood.Tensor {
+// tokenTensors returns the model's inputs for rows of tokens, which may differ in length.
+func (x *textTokenizer) tokenTensors(list []tokenizer.Encoding) []ood.Tensor {
 	shape, lengths, total := []int{len(list), 0}, make([]int, len(list)), 0
 	for i, e := range list {
 		lengths[i] = len(e.IDs)

@@ -18,23 +18,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bert returns a BERT tokenizer for a model with the given inputs. Texts are truncated to
-// most tokens.
-func bert(t *testing.T, most int, list ...input) *texts {
+// bertTokenizer returns a BERT tokenizer for a model with the given inputs. Texts are
+// truncated to maxTokens tokens.
+func bertTokenizer(t *testing.T, maxTokens int, list ...input) *textTokenizer {
 	t.Helper()
 	file, err := os.ReadFile("../internal/data/tokenizer/testdata/bert.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := newTexts(attach.Text{Tokenizer: file, MaxTokens: most}, list)
+	x, err := newTextTokenizer(attach.Text{Tokenizer: file, MaxTokens: maxTokens}, list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-// takes returns integer inputs of a model with the given names.
-func takes(names ...string) inputs {
+// integerInputs returns integer inputs of a model with the given names.
+func integerInputs(names ...string) inputs {
 	var list inputs
 	for _, name := range names {
 		list = append(list, input{name: name, dims: []int{-1, -1}, axes: []string{"", ""}, elem: int32(pb.TensorProto_INT64)})
@@ -42,17 +42,17 @@ func takes(names ...string) inputs {
 	return list
 }
 
-// words returns a column of texts.
-func words(name string, texts ...string) ood.Tensor {
+// textTensor returns a column of texts.
+func textTensor(name string, texts ...string) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: []int{len(texts)}, Strings: texts}
 }
 
 // TestTexts checks which inputs a tokenizer makes from texts and from pairs of texts.
 func TestTexts(t *testing.T) {
-	x := bert(t, 6, takes("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
+	x := bertTokenizer(t, 6, integerInputs("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
 	ages := ood.Tensor{Name: "ages", Shape: []int{2, 1}, Data: []float32{3, 4}}
-	title := words("title", "a", "b")
-	b, err := x.block(ood.InputBlock{Start: 7, Tensors: []ood.Tensor{ages, words("text", "how are you today", "no"), title}}, 7)
+	title := textTensor("title", "a", "b")
+	b, err := x.tokenizeBlock(ood.InputBlock{Start: 7, Tensors: []ood.Tensor{ages, textTensor("text", "how are you today", "no"), title}}, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +67,8 @@ func TestTexts(t *testing.T) {
 		t.Errorf("other inputs become %v", got)
 	}
 	n := got["input_ids:0"].Lengths
-	if n[0] != 6 || n[1] < 3 || n[1] > 5 || x.cut.Load() != 1 {
-		t.Errorf("rows of %v tokens, %d cut", n, x.cut.Load())
+	if n[0] != 6 || n[1] < 3 || n[1] > 5 || x.truncated.Load() != 1 {
+		t.Errorf("rows of %v tokens, %d cut", n, x.truncated.Load())
 	}
 	for name, want := range map[string]func(i int) float32{
 		"attention_mask": func(int) float32 { return 1 },
@@ -84,8 +84,8 @@ func TestTexts(t *testing.T) {
 	}
 
 	// A pair of texts keeps its order, and only inputs that the model has are made.
-	x = bert(t, 0, takes("input_ids", "token_type_ids")...)
-	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("q", "yes"), words("a", "no")}}, 0)
+	x = bertTokenizer(t, 0, integerInputs("input_ids", "token_type_ids")...)
+	b, err = x.tokenizeBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("q", "yes"), textTensor("a", "no")}}, 0)
 	want, _ := x.EncodePair("yes", "no")
 	if err != nil || len(b.Tensors) != 2 || !slices.EqualFunc(b.Tensors[0].Data, want.IDs, func(a float32, b int64) bool { return a == float32(b) }) || !slices.Contains(b.Tensors[1].Data, 1) {
 		t.Errorf("a pair becomes %v (%v), want %v", b.Tensors, err, want)
@@ -93,15 +93,15 @@ func TestTexts(t *testing.T) {
 
 	// If the model has a fixed length, rows are padded to it, with or without a mask.
 	for _, names := range [][]string{{"input_ids", "attention_mask"}, {"input_ids"}} {
-		fixed := takes(names...)
+		fixed := integerInputs(names...)
 		for i := range fixed {
 			fixed[i].dims[1] = 9
 		}
-		m := &Model{inputs: fixed, texts: bert(t, 9, fixed...)}
+		m := &Model{inputs: fixed, tokenizer: bertTokenizer(t, 9, fixed...)}
 		f := newFeeder(m, 2, 0)
-		go f.feed(t.Context(), single(ood.InputBlock{Tensors: []ood.Tensor{words("", "yes")}}))
+		go f.feed(t.Context(), oneBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", "yes")}}))
 		c := <-f.full
-		if c.err != nil || !slices.Equal(c.tensors[0].Shape, []int{1, 9}) || len(c.tensors[0].Data) != 9 || c.tensors[0].Data[8] != float32(m.texts.PadID) {
+		if c.err != nil || !slices.Equal(c.tensors[0].Shape, []int{1, 9}) || len(c.tensors[0].Data) != 9 || c.tensors[0].Data[8] != float32(m.tokenizer.PadID) {
 			t.Fatalf("%v become %+v (%v)", names, c.tensors, c.err)
 		}
 		if mask := c.tensors[len(names)-1]; len(names) == 2 && (mask.Data[0] != 1 || mask.Data[8] != 0) {
@@ -109,14 +109,14 @@ func TestTexts(t *testing.T) {
 		}
 	}
 
-	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "has 3 texts") {
+	if _, err := x.tokenizeBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("a", "x"), textTensor("b", "x"), textTensor("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "has 3 texts") {
 		t.Errorf("three texts a row: %v", err)
 	}
 }
 
-// clinc opens a BERT model that was trained on CLINC150, in the folder that its exporter
+// openClinc opens a BERT model that was trained on CLINC150, in the folder that its exporter
 // wrote.
-func clinc(t *testing.T) *Model {
+func openClinc(t *testing.T) *Model {
 	t.Helper()
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
@@ -135,23 +135,23 @@ func clinc(t *testing.T) *Model {
 // TestMeansFollowMask checks that padding under the mask changes neither the layers nor the
 // logits.
 func TestMeansFollowMask(t *testing.T) {
-	m := clinc(t)
-	if !m.pads || m.Info().Text.MaxTokens != 64 || len(m.Info().Classes) != 150 {
-		t.Errorf("rows may be filled up: %t; %d tokens, %d classes", m.pads, m.Info().Text.MaxTokens, len(m.Info().Classes))
+	m := openClinc(t)
+	if !m.canPad || m.Info().Text.MaxTokens != 64 || len(m.Info().Classes) != 150 {
+		t.Errorf("rows may be filled up: %t; %d tokens, %d classes", m.canPad, m.Info().Text.MaxTokens, len(m.Info().Classes))
 	}
 	for _, v := range m.views[2:] {
 		if v.mask != "attention_mask" {
 			t.Errorf("the mean of %s follows the mask %q", v.tensor, v.mask)
 		}
 	}
-	plain, err := m.texts.block(ood.InputBlock{Tensors: []ood.Tensor{words("", "how are you today")}}, 0)
+	plain, err := m.tokenizer.tokenizeBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", "how are you today")}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var filled ood.InputBlock
 	for i := range plain.Tensors {
 		plain.Tensors[i].Lengths = nil
-		filled.Tensors = append(filled.Tensors, m.fill(plain.Tensors[i], 20))
+		filled.Tensors = append(filled.Tensors, m.addPadding(plain.Tensors[i], 20))
 	}
 	all := func(b ood.InputBlock) ood.Batch {
 		t.Helper()
@@ -163,17 +163,17 @@ func TestMeansFollowMask(t *testing.T) {
 	}
 	a, b := all(plain), all(filled)
 	for i := range a.Layers {
-		if !equalButForRounding(a.Layers[i].Data, b.Layers[i].Data) {
+		if !equalUpToRounding(a.Layers[i].Data, b.Layers[i].Data) {
 			t.Errorf("filling changes layer %d", i)
 		}
 	}
-	if !equalButForRounding(a.Logits.Data, b.Logits.Data) {
+	if !equalUpToRounding(a.Logits.Data, b.Logits.Data) {
 		t.Error("filling changes the logits")
 	}
 }
 
-// sentences returns the texts of a CLINC150 file and their intents.
-func sentences(t *testing.T, name string) (texts, intents []string) {
+// clincTexts returns the texts of a CLINC150 file and their intents.
+func clincTexts(t *testing.T, name string) (texts, intents []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(os.Getenv("ATTACH_DATA"), "clinc150", name))
 	if err != nil {
@@ -190,11 +190,11 @@ func sentences(t *testing.T, name string) (texts, intents []string) {
 	return texts, intents
 }
 
-// TestTextsAlone checks that the result of a text depends neither on other texts in the run
+// TestTextsIndependent checks that the result of a text depends neither on other texts in the run
 // nor on the padded length.
-func TestTextsAlone(t *testing.T) {
-	m := clinc(t)
-	texts, intents := sentences(t, "val.csv")
+func TestTextsIndependent(t *testing.T) {
+	m := openClinc(t)
+	texts, intents := clincTexts(t, "val.csv")
 	texts, intents = texts[:600], intents[:600]
 	long := strings.Repeat("and then what is the weather in the city of the bank ", 8)
 	texts = append(texts, "", long, long[:120], long[:170])
@@ -202,7 +202,7 @@ func TestTextsAlone(t *testing.T) {
 		t.Helper()
 		b, err := m.All(t.Context(), func(yield func(ood.InputBlock, error) bool) {
 			for part := range slices.Chunk(list, block) {
-				if !yield(ood.InputBlock{Tensors: []ood.Tensor{words("text", part...)}}, nil) {
+				if !yield(ood.InputBlock{Tensors: []ood.Tensor{textTensor("text", part...)}}, nil) {
 					return
 				}
 			}
@@ -231,7 +231,7 @@ func TestTextsAlone(t *testing.T) {
 		for k, of := range [][3]blas32.General{{all.Logits, alone.Logits, some.Logits}, {all.Features, alone.Features, some.Features},
 			{all.Layers[0], alone.Layers[0], some.Layers[0]}, {all.Layers[2], alone.Layers[2], some.Layers[2]}} {
 			row := rows.Row(of[0], i)
-			if !equalButForRounding(rows.Row(of[1], 0), row) || !equalButForRounding(rows.Row(of[2], 12), row) {
+			if !equalUpToRounding(rows.Row(of[1], 0), row) || !equalUpToRounding(rows.Row(of[2], 12), row) {
 				t.Errorf("part %d of text %d depends on what it is run with", k, i)
 			}
 		}

@@ -97,8 +97,8 @@ func gemm(b *onnx.Builder, phi string) string {
 	return b.Node("Gemm", []string{phi, b.Initializer("W", headW, c, h), b.Initializer("b", headB)}, onnx.Attr("transB", 1))
 }
 
-// out declares a float32 output. Its default shape is n×c.
-func out(b *onnx.Builder, tensor string, dims ...any) {
+// addOutput declares a float32 output. Its default shape is n×c.
+func addOutput(b *onnx.Builder, tensor string, dims ...any) {
 	if dims == nil {
 		dims = []any{"n", c}
 	}
@@ -122,8 +122,8 @@ func openErr(rt *ort.Runtime, path string, o featurize.Options) (*featurize.Mode
 	return featurize.Open(context.Background(), path, o)
 }
 
-// all runs the model on rows in memory.
-func all(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
+// runAll runs the model on rows in memory.
+func runAll(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
 	t.Helper()
 	b, err := m.All(context.Background(), featurize.Single(ood.BlockOf(shape, x)), shape[0], nil)
 	if err != nil {
@@ -132,8 +132,8 @@ func all(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
 	return b
 }
 
-// near fails the test if the relative error of got exceeds tol.
-func near(t testing.TB, what string, got, want []float32, tol float64) {
+// checkNear fails the test if the relative error of got exceeds tol.
+func checkNear(t testing.TB, what string, got, want []float32, tol float64) {
 	t.Helper()
 	if e := relative(got, want); !(e <= tol) {
 		t.Errorf("%s differs by %.3g, at most %.3g allowed:\n got %v\nwant %v", what, e, tol, got, want)

@@ -95,15 +95,15 @@ func TestTorchvisionGradients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			shape, x := entry(t, strings.TrimSuffix(file, ".npz"), "x")
 			_, want := entry(t, strings.TrimSuffix(file, ".npz"), "gradient")
-			_, own := entry(t, strings.TrimSuffix(file, ".npz"), "pytorch_error")
+			_, pytorchError := entry(t, strings.TrimSuffix(file, ".npz"), "pytorch_error")
 			m, err := featurize.Open(context.Background(), path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			size := len(x) / len(own)
-			var errors, theirs strings.Builder
-			for i, e32 := range own {
+			size := len(x) / len(pytorchError)
+			var errors, pytorchErrors strings.Builder
+			for i, e32 := range pytorchError {
 				var got []float32
 				for b, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape[1:], x[i*size:(i+1)*size])), featurize.GradientOptions{}) {
 					if err != nil {
@@ -116,9 +116,9 @@ func TestTorchvisionGradients(t *testing.T) {
 					t.Errorf("input %d: error %.1e, bound %.1e", i, e, limit)
 				}
 				fmt.Fprintf(&errors, "%8.1e ", e)
-				fmt.Fprintf(&theirs, "%8.1e ", e32)
+				fmt.Fprintf(&pytorchErrors, "%8.1e ", e32)
 			}
-			t.Logf("%-20s %-28s %s", name, errors.String(), theirs.String())
+			t.Logf("%-20s %-28s %s", name, errors.String(), pytorchErrors.String())
 		})
 	}
 }

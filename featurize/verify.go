@@ -50,17 +50,17 @@ type Agreement struct {
 }
 
 const (
-	// agrees is the largest relative difference that is allowed between numbers, and
-	// magnified the largest between scores. The latter is larger because fused scores
-	// interpolate log p-values between calibration scores. If these are nearly equal, the
-	// rounding of float32 is magnified.
-	agrees, magnified = 1e-5, 1e-3
-	// sameNetwork is the largest relative difference that is allowed between features.
+	// numberTolerance is the largest relative difference that is allowed between numbers,
+	// and scoreTolerance between scores. The tolerance for scores is larger because fused
+	// scores interpolate log p-values between calibration scores. If two calibration scores
+	// are nearly equal, this magnifies the rounding of float32.
+	numberTolerance, scoreTolerance = 1e-5, 1e-3
+	// featureTolerance is the largest relative difference that is allowed between features.
 	// Features can differ because ONNX Runtime fuses operators differently in a graph with
 	// more outputs.
-	sameNetwork = 1e-3
-	// rounding is a generous bound of the float32 rounding error of a score.
-	rounding = 1e-6
+	featureTolerance = 1e-3
+	// scoreRounding is a generous bound of the float32 rounding error of a score.
+	scoreRounding = 1e-6
 )
 
 // Disagreement describes the first difference in a sentence, or states that there were no
@@ -74,7 +74,7 @@ func (a Agreement) Disagreement() string {
 			return fmt.Sprintf("%s differs in %d of %s, the first of which is row %d (counted from 0); the largest difference is %.2g", o.Name, o.Differ, rows.Count(a.Rows, "row"), o.First, o.Largest)
 		}
 	}
-	if a.Network > sameNetwork {
+	if a.Network > featureTolerance {
 		return fmt.Sprintf("the exported model computes other features: the largest difference is %.2g of a row's largest number", a.Network)
 	}
 	return ""
@@ -88,23 +88,23 @@ func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, bl
 		return Agreement{}, err
 	}
 	defer e.session.Close()
-	e.Model.batch, e.Model.positions, e.Model.fixed, e.Model.texts, e.Model.pads = a.batch, a.positions, a.fixed, a.texts, a.pads
+	e.Model.batch, e.Model.positions, e.Model.fixedBatch, e.Model.tokenizer, e.Model.canPad = a.batch, a.positions, a.fixedBatch, a.tokenizer, a.canPad
 	for x, err := range blocks {
 		if err != nil {
-			return e.done, err
+			return e.agreement, err
 		}
 		r, err := a.Run(ctx, x)
 		if err != nil {
-			return e.done, err
+			return e.agreement, err
 		}
-		if e.heads {
+		if e.onlyHeads {
 			x = blockOf(r.Batch, e.Model.inputs)
 		}
 		if err := e.compare(ctx, r, x); err != nil {
-			return e.done, err
+			return e.agreement, err
 		}
 	}
-	return e.done, nil
+	return e.agreement, nil
 }
 
 // VerifyHeads does the same as Attached.Verify for heads that were exported without the
@@ -120,7 +120,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 		return Agreement{}, err
 	}
 	defer e.session.Close()
-	if !e.heads {
+	if !e.onlyHeads {
 		return Agreement{}, fmt.Errorf("%s takes the model's inputs, but these rows are features", path)
 	}
 	for r, err := range batches {
@@ -128,23 +128,23 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 			err = e.compare(ctx, r, blockOf(r.Batch, e.Model.inputs))
 		}
 		if err != nil {
-			return e.done, err
+			return e.agreement, err
 		}
 	}
-	return e.done, nil
+	return e.agreement, nil
 }
 
 // blockOf returns features, logits and other parts of rows as inputs of exported heads.
 func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 	for _, p := range batchparts.Of(&b) {
-		if in.find(p.Name) == nil {
+		if in.byName(p.Name) == nil {
 			continue
 		}
-		every := make([]int, p.Rows)
-		for i := range every {
-			every[i] = i
+		rowIndexes := make([]int, p.Rows)
+		for i := range rowIndexes {
+			rowIndexes[i] = i
 		}
-		x.Tensors = append(x.Tensors, ood.Tensor{Name: p.Name, Shape: []int{p.Rows, p.Cols}, Data: rows.Select(*p.General, every).Data})
+		x.Tensors = append(x.Tensors, ood.Tensor{Name: p.Name, Shape: []int{p.Rows, p.Cols}, Data: rows.Select(*p.General, rowIndexes).Data})
 	}
 	return x
 }
@@ -152,18 +152,18 @@ func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 // exportedModel is a model that Export wrote, with what is needed to compare it.
 type exportedModel struct {
 	*Model
-	names     []string // names of its outputs
-	parts     []string // names of features, logits and layers, which follow the outputs
-	heads     bool
-	predictor *attach.Predictor
-	bundle    *attach.Bundle
-	level     float64
-	sets      string
-	limit     float64 // threshold of the scores of sets
-	scores    calibrate.Conformal
-	alpha     float64
-	scales    map[string]float64
-	done      Agreement
+	names        []string // names of its outputs
+	parts        []string // names of features, logits and layers, which follow the outputs
+	onlyHeads    bool
+	predictor    *attach.Predictor
+	bundle       *attach.Bundle
+	level        float64
+	sets         string
+	setThreshold float64 // threshold of the scores of sets
+	calibration  calibrate.Conformal
+	alpha        float64
+	scales       map[string]float64
+	agreement    Agreement
 }
 
 // openExported opens a model that Export wrote, and checks that it belongs to the .attach
@@ -184,7 +184,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 			e.names, views = append(e.names, v.GetName()), append(views, view{tensor: v.GetName()})
 		}
 	}
-	e.heads = notes["attach.heads_only"] == "true"
+	e.onlyHeads = notes["attach.heads_only"] == "true"
 	switch {
 	case len(e.names) == 0:
 		return nil, fmt.Errorf("%s has no outputs of attach: write it with `attach export`", path)
@@ -200,10 +200,10 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	for i := range e.Model.inputs {
 		e.Model.inputs[i].nan = true // the original model has already rejected NaN in inputs that do not allow it
 	}
-	var bad [2]error
-	e.level, bad[0] = strconv.ParseFloat(notes["attach.level"], 64)
-	e.alpha, bad[1] = strconv.ParseFloat(notes["attach.alpha"], 64)
-	if err := cmp.Or(bad[:]...); err != nil {
+	var errs [2]error
+	e.level, errs[0] = strconv.ParseFloat(notes["attach.level"], 64)
+	e.alpha, errs[1] = strconv.ParseFloat(notes["attach.alpha"], 64)
+	if err := cmp.Or(errs[:]...); err != nil {
 		return nil, fmt.Errorf("%s has no valid levels in its metadata: %w", path, err)
 	}
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
@@ -222,18 +222,18 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		if err != nil {
 			return nil, err
 		}
-		e.sets, e.limit = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
+		e.sets, e.setThreshold = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
 	}
-	if e.scores, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
+	if e.calibration, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
 		return nil, err
 	}
 	s := source{constants: newConstants(g, filepath.Dir(path), rt, e.Model.inputs...), inputs: e.Model.inputs}
 	if e.session, err = s.expose(ctx, views); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	e.done.Outputs = slices.Grow(e.done.Outputs, len(e.names))[:len(e.names)]
+	e.agreement.Outputs = slices.Grow(e.agreement.Outputs, len(e.names))[:len(e.names)]
 	for k, name := range e.names {
-		e.done.Outputs[k].Name = name
+		e.agreement.Outputs[k].Name = name
 	}
 	return e, nil
 }
@@ -242,7 +242,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 // features, logits and layers.
 func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32.General, error) {
 	run := func(ctx context.Context, c chunk) (b ood.Batch, err error) {
-		in, err := e.Model.inputs.wrap(c.tensors)
+		in, err := e.Model.inputs.newTensors(c.tensors)
 		if err != nil {
 			return b, err
 		}
@@ -264,7 +264,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 		return b, nil
 	}
 	var all ood.Batch
-	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), single(x), run, inPlaces) {
+	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), oneBlock(x), run, restoreOrder) {
 		if err == nil {
 			err = appendTo(&all, b, -1)
 		}
@@ -293,14 +293,14 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 		if i < 0 {
 			continue
 		}
-		own := got[len(e.names)+i]
-		if own.Rows != p.Rows || own.Cols != p.Cols {
-			return fmt.Errorf("%s computes %s of %d×%d, and the original model of %d×%d", e.path, p.Name, own.Rows, own.Cols, p.Rows, p.Cols)
+		part := got[len(e.names)+i]
+		if part.Rows != p.Rows || part.Cols != p.Cols {
+			return fmt.Errorf("%s computes %s of %d×%d, and the original model of %d×%d", e.path, p.Name, part.Rows, part.Cols, p.Rows, p.Cols)
 		}
-		for k := range own.Rows {
-			e.done.Network = max(e.done.Network, apart(rows.Row(own, k), rows.Row(*p.General, k)))
+		for k := range part.Rows {
+			e.agreement.Network = max(e.agreement.Network, maxRelativeDiff(rows.Row(part, k), rows.Row(*p.General, k)))
 		}
-		*p.General = own
+		*p.General = part
 	}
 	want, err := e.predictor.Predict(ctx, r)
 	if err != nil {
@@ -310,8 +310,8 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 		if got[k].Rows != len(want) {
 			return fmt.Errorf("%s: %s has %s for %d inputs", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
 		}
-		if own := width(name, want[0], r.Batch); got[k].Cols != own {
-			return fmt.Errorf("%s: %s has %s a row, and the .attach file %d", e.path, name, rows.Count(got[k].Cols, "number"), own)
+		if columns := outputWidth(name, want[0], r.Batch); got[k].Cols != columns {
+			return fmt.Errorf("%s: %s has %s a row, and the .attach file %d", e.path, name, rows.Count(got[k].Cols, "number"), columns)
 		}
 	}
 	scores := slices.Index(e.names, graph.OODScore)
@@ -321,16 +321,16 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 			if scores >= 0 {
 				score = float64(got[scores].Data[i*got[scores].Stride])
 			}
-			e.row(k, rows.Row(got[k], i), p, score, r.Batch, i)
+			e.compareRow(k, rows.Row(got[k], i), p, score, r.Batch, i)
 		}
 	}
-	e.done.Rows += len(want)
+	e.agreement.Rows += len(want)
 	return nil
 }
 
-// width returns how many numbers the .attach file predicts for each row in the named
+// outputWidth returns how many numbers the .attach file predicts for each row in the named
 // output.
-func width(name string, p attach.Prediction, b ood.Batch) int {
+func outputWidth(name string, p attach.Prediction, b ood.Batch) int {
 	switch name {
 	case graph.Lower, graph.Upper:
 		return len(p.Targets)
@@ -349,66 +349,66 @@ func width(name string, p attach.Prediction, b ood.Batch) int {
 	return 1
 }
 
-// apart returns the largest difference between a and b, relative to the largest number of
+// maxRelativeDiff returns the largest difference between a and b, relative to the largest number of
 // b. If b is 0, the difference is absolute.
-func apart(a, b []float32) float64 {
-	var most, largest float64
+func maxRelativeDiff(a, b []float32) float64 {
+	var maxDiff, largest float64
 	for j, v := range b {
-		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // false for NaN, which the comparison of scores finds
-			most = off
+		if diff := math.Abs(float64(a[j]) - float64(v)); diff > maxDiff { // false for NaN, which the comparison of scores finds
+			maxDiff = diff
 		}
 		largest = max(largest, math.Abs(float64(v)))
 	}
 	if largest == 0 {
-		return most
+		return maxDiff
 	}
-	return most / largest
+	return maxDiff / largest
 }
 
-// row compares output k of row i, and records the result. score is the exported model's OOD
+// compareRow compares output k of row i, and records the result. score is the exported model's OOD
 // score of the row.
-func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score float64, b ood.Batch, i int) {
-	o := &e.done.Outputs[k]
-	note := func(same, tie bool) {
+func (e *exportedModel) compareRow(k int, got []float32, p attach.Prediction, score float64, b ood.Batch, i int) {
+	o := &e.agreement.Outputs[k]
+	record := func(same, tie bool) {
 		switch {
 		case same:
 		case tie:
 			o.Ties++
 		default:
 			if o.Differ == 0 {
-				o.First = e.done.Rows + i
+				o.First = e.agreement.Rows + i
 			}
 			o.Differ++
 		}
 	}
-	numbers := func(want []float64, scale float64) {
+	compareNumbers := func(want []float64, scale float64) {
 		var largest float64
 		for j := range want {
 			if float32(want[j]) == got[j] || want[j] != want[j] && got[j] != got[j] {
 				continue
 			}
-			off := math.Abs(float64(got[j])-want[j]) / max(math.Abs(want[j]), scale)
-			if off != off {
-				off = math.Inf(1)
+			diff := math.Abs(float64(got[j])-want[j]) / max(math.Abs(want[j]), scale)
+			if diff != diff {
+				diff = math.Inf(1)
 			}
-			largest = max(largest, off)
+			largest = max(largest, diff)
 		}
 		o.Largest = max(o.Largest, largest)
-		note(largest <= agrees, o.Name == graph.OODScore && largest <= magnified)
+		record(largest <= numberTolerance, o.Name == graph.OODScore && largest <= scoreTolerance)
 	}
-	near := rounding * max(math.Abs(p.Score), e.scale(graph.OODScore))
-	if off := math.Abs(score - p.Score); off <= magnified*max(math.Abs(p.Score), 1) {
-		near += off
+	margin := scoreRounding * max(math.Abs(p.Score), e.scale(graph.OODScore))
+	if diff := math.Abs(score - p.Score); diff <= scoreTolerance*max(math.Abs(p.Score), 1) {
+		margin += diff
 	}
-	high, low := e.scores.PValue(p.Score-near), e.scores.PValue(p.Score+near)
+	high, low := e.calibration.PValue(p.Score-margin), e.calibration.PValue(p.Score+margin)
 	switch o.Name {
 	case graph.OODScore:
-		numbers([]float64{p.Score}, 1)
+		compareNumbers([]float64{p.Score}, 1)
 	case graph.PValue:
 		o.Largest = max(o.Largest, math.Abs(float64(got[0])-p.PValue))
-		note(got[0] == float32(p.PValue), got[0] >= float32(low) && got[0] <= float32(high))
+		record(got[0] == float32(p.PValue), got[0] >= float32(low) && got[0] <= float32(high))
 	case graph.IsOOD:
-		note((got[0] != 0) == p.Flag, (low <= e.alpha) != (high <= e.alpha))
+		record((got[0] != 0) == p.Flag, (low <= e.alpha) != (high <= e.alpha))
 	case graph.Lower, graph.Upper, graph.QuantilesOut:
 		var want []float64
 		for _, t := range p.Targets {
@@ -421,7 +421,7 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 				want = append(want, t.Quantiles...)
 			}
 		}
-		numbers(want, e.scale(o.Name))
+		compareNumbers(want, e.scale(o.Name))
 	case graph.Probabilities, graph.PredictionSet:
 		z := rows.Row(b.Logits, i)
 		if len(z) == 1 {
@@ -435,7 +435,7 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 					want[j] = 1 / (1 + math.Exp(-float64(v)/t))
 				}
 			}
-			numbers(want, 1)
+			compareNumbers(want, 1)
 			return
 		}
 		same, tie := true, true
@@ -444,16 +444,16 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 			if (got[j] != 0) == slices.Contains(p.Set, j) {
 				continue
 			}
-			at := calibrate.ClassCalibration{Labels: []int{j}, True: []float64{of.Of(z[j], 1)}, Above: []float64{0}, Ranks: []int{0}, Top: []float64{of.Largest()}}
+			class := calibrate.ClassCalibration{Labels: []int{j}, True: []float64{of.Of(z[j], 1)}, Above: []float64{0}, Ranks: []int{0}, Top: []float64{of.Largest()}}
 			for k, v := range z {
 				if v > z[j] || v == z[j] && k < j {
-					at.Above[0] += of.Of(v, 1)
-					at.Ranks[0]++
+					class.Above[0] += of.Of(v, 1)
+					class.Ranks[0]++
 				}
 			}
-			same, tie = false, math.Abs(at.Scores(calibrate.SetOptions{Score: e.sets})[0]-e.limit) <= agrees
+			same, tie = false, math.Abs(class.Scores(calibrate.SetOptions{Score: e.sets})[0]-e.setThreshold) <= numberTolerance
 		}
-		note(same, tie)
+		record(same, tie)
 	}
 }
 
@@ -464,7 +464,7 @@ func (e *exportedModel) scale(name string) float64 {
 	}
 	var sizes []float64
 	if name == graph.OODScore {
-		for _, s := range e.scores.Scores {
+		for _, s := range e.calibration.Scores {
 			sizes = append(sizes, math.Abs(s))
 		}
 	} else {

@@ -19,9 +19,9 @@ const (
 	logitsName   = "attach/logits"
 )
 
-// namesOf returns the names of the tensors that hold views of φ, the logits and the earlier
+// viewNames returns the names of the tensors that hold views of φ, the logits and the earlier
 // layers.
-func namesOf(views []view) []string {
+func viewNames(views []view) []string {
 	names := []string{featuresName, logitsName}
 	for i := range views {
 		names = append(names, fmt.Sprintf("attach/layer/%d", i))
@@ -44,22 +44,23 @@ type view struct {
 	// mask is an input of shape n×T, or "". It marks which of the T tokens of a row count
 	// in the average over n×T×h.
 	mask string
-	// If beside is not nil, the view concatenates these tensors, and tensor is only the
+	// If concat is not nil, the view concatenates these tensors, and tensor is only the
 	// name of the result.
-	beside []string
-	// If log is set, the view holds log(max(p, floor)/floor) of probabilities p. The floor
-	// avoids infinities, and dividing by it avoids negative numbers.
-	log bool
+	concat []string
+	// If isLog is set, the view holds log(max(p, m)/m) of probabilities p, where m is
+	// minProbability. The lower bound m avoids infinities, and dividing by m avoids
+	// negative numbers.
+	isLog bool
 }
 
-// floor is the smallest probability that a logarithm is taken of, e⁻¹⁶. Smaller
+// minProbability is the smallest probability that a logarithm is taken of, e⁻¹⁶. Smaller
 // probabilities are replaced by it.
-const floor = 1.1253517e-07
+const minProbability = 1.1253517e-07
 
-// reads returns the tensors that a view is computed from.
-func (v view) reads() []string {
-	if v.beside != nil {
-		return v.beside
+// sources returns the tensors that a view is computed from.
+func (v view) sources() []string {
+	if v.concat != nil {
+		return v.concat
 	}
 	return []string{v.tensor, v.scale, v.zero, v.mask}
 }
@@ -72,9 +73,9 @@ func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.N
 // nodes returns the nodes that compute the view as a float32 tensor with the name out.
 func (v view) nodes(out string) []*pb.NodeProto {
 	var list []*pb.NodeProto
-	if v.beside != nil {
+	if v.concat != nil {
 		var parts []string
-		for i, t := range v.beside {
+		for i, t := range v.concat {
 			part := fmt.Sprintf("%s/beside/%d", out, i)
 			list = append(list, view{tensor: t}.nodes(part)...)
 			parts = append(parts, part)
@@ -82,7 +83,7 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		return append(list, node("Concat", parts, out, onnx.Attr("axis", 1)))
 	}
 	at := v.tensor
-	then := func(op string, rest []string, attrs ...*pb.AttributeProto) {
+	add := func(op string, rest []string, attrs ...*pb.AttributeProto) {
 		name := fmt.Sprintf("%s/%d", out, len(list))
 		list = append(list, node(op, append([]string{at}, rest...), name, attrs...))
 		at = name
@@ -92,15 +93,15 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		if v.zero != "" {
 			rest = append(rest, v.zero)
 		}
-		then("DequantizeLinear", rest)
+		add("DequantizeLinear", rest)
 	}
-	then("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
-	if v.log {
-		least := out + "/floor"
-		list = append(list, node("Constant", nil, least, onnx.Attr("value", onnx.Tensor([]float32{floor}))))
-		then("Max", []string{least})
-		then("Div", []string{least})
-		then("Log", nil)
+	add("Cast", nil, onnx.Attr("to", pb.TensorProto_FLOAT))
+	if v.isLog {
+		floorName := out + "/floor"
+		list = append(list, node("Constant", nil, floorName, onnx.Attr("value", onnx.Tensor([]float32{minProbability}))))
+		add("Max", []string{floorName})
+		add("Div", []string{floorName})
+		add("Log", nil)
 	}
 	if v.mask != "" {
 		// Each row of the mask is divided by its sum, so that the product with it is a mean
@@ -118,47 +119,48 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		for i := 1; i < v.rank-1; i++ {
 			perm = append(perm, int64(i))
 		}
-		then("Transpose", nil, onnx.Attr("perm", perm))
+		add("Transpose", nil, onnx.Attr("perm", perm))
 	}
 	if v.spatial || v.tokens && v.rank > 2 && v.mask == "" {
-		then("GlobalAveragePool", nil)
+		add("GlobalAveragePool", nil)
 	}
 	list = append(list, node("Flatten", []string{at}, out, onnx.Attr("axis", 1)))
 	return list
 }
 
-// exposed returns a model that computes views from the inputs, and the nodes in more.
-// Numeric inputs are fed as float32. Nodes that neither needs are left out.
-func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
-	infos, heads := in.declare(g)
+// exposeViews returns a model that computes views from the inputs, and also contains the
+// nodes in extra. Numeric inputs are fed as float32. Other nodes that the views do not need
+// are left out.
+func exposeViews(g *onnx.Graph, in inputs, views []view, names []string, extra ...*pb.NodeProto) *pb.ModelProto {
+	infos, casts := in.declare(g)
 	body := &pb.GraphProto{Input: infos}
-	var need []string
+	var needed []string
 	for i, v := range views {
 		body.Node = append(body.Node, v.nodes(names[i])...)
 		body.Output = append(body.Output, onnx.ValueInfo(names[i], pb.TensorProto_FLOAT, -1, -1))
-		need = append(need, v.reads()...)
+		needed = append(needed, v.sources()...)
 	}
-	for _, n := range more {
+	for _, n := range extra {
 		body.Node = append(body.Node, n)
-		need = append(need, n.GetInput()...)
+		needed = append(needed, n.GetInput()...)
 	}
-	return part(g, heads, body, need...)
+	return subgraph(g, casts, body, needed...)
 }
 
 // declare declares the model's inputs, with float32 for all numeric types. It returns the
 // declarations and the nodes that cast the inputs to the types that the model takes.
-func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*pb.NodeProto) {
+func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, casts []*pb.NodeProto) {
 	for _, in := range list {
 		info := g.Type(in.name)
 		if in.feed != in.name {
 			info = proto.CloneOf(info)
 			info.Name = new(in.feed)
 			info.GetType().GetTensorType().ElemType = new(int32(pb.TensorProto_FLOAT))
-			heads = append(heads, node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem))))
+			casts = append(casts, node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem))))
 		}
 		infos = append(infos, info)
 	}
-	return infos, heads
+	return infos, casts
 }
 
 // ancestors returns the given tensors and all tensors that they are computed from.
@@ -179,9 +181,9 @@ func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 	return seen
 }
 
-// readers yields the nodes that read a tensor directly, or through nodes for which pass is
-// true.
-func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.Seq[*pb.NodeProto] {
+// readers yields the nodes that read a tensor directly, or through nodes for which follow
+// is true.
+func readers(g *onnx.Graph, tensor string, follow func(*pb.NodeProto) bool) iter.Seq[*pb.NodeProto] {
 	return func(yield func(*pb.NodeProto) bool) {
 		seen := map[string]bool{"": true}
 		for queue := []string{tensor}; len(queue) > 0; queue = queue[1:] {
@@ -193,7 +195,7 @@ func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.S
 				if !yield(n) {
 					return
 				}
-				if pass(n) {
+				if follow(n) {
 					queue = append(queue, n.GetOutput()...)
 				}
 			}
@@ -201,14 +203,14 @@ func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.S
 	}
 }
 
-// part returns the part of a model that computes the needed tensors. Its nodes are those in
-// heads, then the needed nodes of the model, then the nodes of body. Its inputs and outputs
-// are those of body. The original model is neither copied nor changed.
-func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
-	old := g.Model.GetGraph()
-	used := ancestors(g, need...)
-	graph := &pb.GraphProto{Name: new("attach"), Input: body.Input, Output: body.Output, Node: heads}
-	for _, n := range old.GetNode() {
+// subgraph returns the part of a model that computes the needed tensors. Its nodes are
+// those in casts, then the needed nodes of the model, then the nodes of body. Its inputs
+// and outputs are those of body. The original model is neither copied nor changed.
+func subgraph(g *onnx.Graph, casts []*pb.NodeProto, body *pb.GraphProto, needed ...string) *pb.ModelProto {
+	original := g.Model.GetGraph()
+	used := ancestors(g, needed...)
+	graph := &pb.GraphProto{Name: new("attach"), Input: body.Input, Output: body.Output, Node: casts}
+	for _, n := range original.GetNode() {
 		if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return used[t] }) {
 			graph.Node = append(graph.Node, n)
 		}
@@ -218,29 +220,29 @@ func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...str
 	for _, v := range body.GetInput() {
 		fed[v.GetName()] = true
 	}
-	for _, n := range heads {
+	for _, n := range casts {
 		fed[n.GetOutput()[0]] = true
 	}
 	initialised := make(map[string]bool)
-	for _, t := range old.GetInitializer() {
+	for _, t := range original.GetInitializer() {
 		if used[t.GetName()] && !fed[t.GetName()] {
 			initialised[t.GetName()] = true
 			graph.Initializer = append(graph.Initializer, t)
 		}
 	}
-	for _, t := range old.GetSparseInitializer() {
+	for _, t := range original.GetSparseInitializer() {
 		if used[t.GetValues().GetName()] {
 			graph.SparseInitializer = append(graph.SparseInitializer, t)
 		}
 	}
 	if g.Model.GetIrVersion() < 4 {
-		for _, v := range old.GetInput() {
+		for _, v := range original.GetInput() {
 			if initialised[v.GetName()] {
 				graph.Input = append(graph.Input[:len(graph.Input):len(graph.Input)], v)
 			}
 		}
 	}
-	graph.QuantizationAnnotation = old.GetQuantizationAnnotation()
+	graph.QuantizationAnnotation = original.GetQuantizationAnnotation()
 	return &pb.ModelProto{
 		IrVersion:   g.Model.IrVersion,
 		OpsetImport: g.Model.GetOpsetImport(),

@@ -18,7 +18,7 @@ import (
 // affine nodes after the layer are included in W and b.
 func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	op := w.node.GetOpType()
-	s := slots[op]
+	s := linearOps[op]
 	input := func(i int) string {
 		if i > 0 && i < len(w.node.GetInput()) {
 			return w.node.GetInput()[i]
@@ -41,7 +41,7 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 		return nil, err
 	}
 	if strings.Contains(op, "Gemm") || op == "FusedMatMul" {
-		blas32.Scal(onnx.AttributeFloat(w.node, "alpha", 1), flat(l.Weight))
+		blas32.Scal(onnx.AttributeFloat(w.node, "alpha", 1), asVector(l.Weight))
 	}
 	if name := input(s.bias); name != "" {
 		if l.Bias, err = perClass(ctx, k, name, l.Weight.Rows); err != nil {
@@ -111,8 +111,10 @@ func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear
 	return &ood.Linear{Weight: blas32.General{Rows: c, Cols: h, Stride: h, Data: w}, Bias: make([]float32, c)}, nil
 }
 
-// flat returns all numbers of a matrix as a vector.
-func flat(m blas32.General) blas32.Vector { return blas32.Vector{N: len(m.Data), Inc: 1, Data: m.Data} }
+// asVector returns all numbers of a matrix as a vector.
+func asVector(m blas32.General) blas32.Vector {
+	return blas32.Vector{N: len(m.Data), Inc: 1, Data: m.Data}
+}
 
 // dequantise subtracts the zero point from the integer weights and multiplies them by the
 // scale. A missing constant is "".
@@ -156,7 +158,7 @@ func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float3
 }
 
 // fold includes an affine node after the layer in the layer's weights.
-func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
+func (s affineStep) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 	c := l.Weight.Rows
 	var scale, shift []float32 // nil means 1 and 0
 	switch s.op {

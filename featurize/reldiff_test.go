@@ -2,9 +2,9 @@ package featurize
 
 import "testing"
 
-// TestApart checks that a difference is relative to the row's largest number, or absolute
-// if the row contains only zeros.
-func TestApart(t *testing.T) {
+// TestMaxRelativeDiff checks that a difference is relative to the row's largest number, or
+// absolute if the row contains only zeros.
+func TestMaxRelativeDiff(t *testing.T) {
 	for _, tt := range []struct {
 		got, bundle []float32
 		want        float64
@@ -13,7 +13,7 @@ func TestApart(t *testing.T) {
 		{[]float32{0, .25}, []float32{0, 0}, .25},
 		{[]float32{0, 0}, []float32{0, 0}, 0},
 	} {
-		if got := apart(tt.got, tt.bundle); got != tt.want {
+		if got := maxRelativeDiff(tt.got, tt.bundle); got != tt.want {
 			t.Errorf("%v from %v: %v, want %v", tt.got, tt.bundle, got, tt.want)
 		}
 	}
