@@ -1,9 +1,10 @@
-// Package coverage measures what conformalized quantile regression promises,
-// whatever predicts the quantiles: over random splits, the mean coverage on
-// test rows is ⌈(1−α)(n_cal+1)⌉/(n_cal+1), and at least that where scores tie;
-// smoothed intervals promise it in any case. Every method has its default
-// setting, so that no rows choose among settings and all of the fifth that is
-// held out calibrates.
+// Package coverage tests the guarantee of conformalized quantile regression with every
+// method that predicts quantiles. For n calibration rows, the guaranteed mean coverage over
+// random splits is ⌈(1−α)(n+1)⌉/(n+1). With tied scores, plain intervals cover at least
+// this often, and smoothed intervals exactly this often.
+//
+// Every method has its default parameters. Tuning therefore needs no rows, and calibration
+// takes the whole held-out fifth.
 package coverage
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// Experiment is what the command runs.
+// Experiment is the coverage command.
 var Experiment = experiment.Experiment{
 	Name:    "coverage",
 	Doc:     "coverage of conformalized intervals of every method on the UCI regression sets",
@@ -42,16 +43,16 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// record is what one method does on one split. Intervals are closed, but for
-// smoothed ones.
+// record holds the measurements of one method on one split. All intervals are closed,
+// except the smoothed ones.
 type record struct {
 	intervals.Case
 	NCal     int                `json:"n_cal"`
 	NTest    int                `json:"n_test"`
 	Raw      intervals.Measured `json:"raw"`
 	CQR      intervals.Measured `json:"cqr"`
-	Smoothed float64            `json:"cqr_smoothed"` // coverage
-	Tied     float64            `json:"tied"`         // share of test rows that score exactly the margin
+	Smoothed float64            `json:"cqr_smoothed"` // coverage of smoothed intervals
+	Tied     float64            `json:"tied"`         // fraction of test rows with a score equal to the calibrated threshold
 }
 
 func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
@@ -63,12 +64,13 @@ func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
 	if _, err := intervals.RunDefaults(ctx, s, p, results, measure); err != nil {
 		return err
 	}
-	rows := rowsOf(s, p, results)
-	show(s.Stdout, rows)
-	return experiment.WriteCSV(filepath.Join(s.Out, "coverage.csv"), lines(rows))
+	summaries := summarise(s, p, results)
+	printTable(s.Stdout, summaries)
+	return experiment.WriteCSV(filepath.Join(s.Out, "coverage.csv"), csvLines(summaries))
 }
 
-// measure fits a method with its defaults to one split, and calibrates it.
+// measure fits a method with its defaults to one split, calibrates it and measures its
+// intervals.
 func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k intervals.Case, progress func(float64)) (record, error) {
 	parts := experiment.SplitRows(data.X.Rows, uint64(k.Seed))
 	fit := data.Select(parts.Fit)
@@ -95,68 +97,68 @@ func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci
 	return r, err
 }
 
-// row is a method on a set, over splits.
-type row struct {
-	set, method                  string
-	coverage                     float64
-	seeds, nCal, nTest           int
-	expected, mean, stderr, seen float64 // seen is the standard error by the splits themselves
-	smoothed, tied               float64
-	raw, rawWidth, width         float64
+// summary holds the results of one method on one set over all splits.
+type summary struct {
+	set, method                             string
+	coverage                                float64
+	seeds, nCal, nTest                      int
+	expected, mean, stderr, empiricalStdErr float64 // expected and stderr come from theory, mean and empiricalStdErr from the splits
+	smoothed, tied                          float64
+	raw, rawWidth, width                    float64
 }
 
-func (r row) z() float64         { return (r.mean - r.expected) / r.stderr }
-func (r row) zSmoothed() float64 { return (r.smoothed - r.expected) / r.stderr }
+func (r summary) z() float64         { return (r.mean - r.expected) / r.stderr }
+func (r summary) zSmoothed() float64 { return (r.smoothed - r.expected) / r.stderr }
 
-func rowsOf(s *experiment.Settings, p intervals.Plan, results *experiment.Store[intervals.Case, record]) []row {
-	var rows []row
+func summarise(s *experiment.Settings, p intervals.Plan, results *experiment.Store[intervals.Case, record]) []summary {
+	var summaries []summary
 	for _, coverage := range p.Coverages {
 		for _, set := range p.Sets {
 			for _, m := range p.Methods {
-				one := row{set: set.Name, method: m.Name, coverage: coverage, seeds: s.Seeds}
+				summarised := summary{set: set.Name, method: m.Name, coverage: coverage, seeds: s.Seeds}
 				var covered, smoothed, tied, raw, rawWidth, width []float64
 				for seed := range s.Seeds {
 					r := results.Records[intervals.CaseOfDefault(set.Name, seed, m, coverage, s.Epochs)]
-					one.nCal, one.nTest = r.NCal, r.NTest
+					summarised.nCal, summarised.nTest = r.NCal, r.NTest
 					covered, smoothed, tied = append(covered, r.CQR.PICP), append(smoothed, r.Smoothed), append(tied, r.Tied)
 					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.Width())
 				}
 				alpha := 2 * intervals.LevelsOf(coverage)[0]
-				one.expected = hypothesis.ExpectedCoverage(one.nCal, alpha)
-				one.stderr = intervals.CoverageError(one.nCal, one.nTest, alpha) / math.Sqrt(float64(s.Seeds))
-				one.mean, one.seen = stat.MeanStdDev(covered, nil)
-				one.seen /= math.Sqrt(float64(s.Seeds))
-				one.smoothed, one.tied = stat.Mean(smoothed, nil), stat.Mean(tied, nil)
-				one.raw, one.rawWidth, one.width = stat.Mean(raw, nil), stat.Mean(rawWidth, nil), stat.Mean(width, nil)
-				rows = append(rows, one)
+				summarised.expected = hypothesis.ExpectedCoverage(summarised.nCal, alpha)
+				summarised.stderr = intervals.CoverageError(summarised.nCal, summarised.nTest, alpha) / math.Sqrt(float64(s.Seeds))
+				summarised.mean, summarised.empiricalStdErr = stat.MeanStdDev(covered, nil)
+				summarised.empiricalStdErr /= math.Sqrt(float64(s.Seeds))
+				summarised.smoothed, summarised.tied = stat.Mean(smoothed, nil), stat.Mean(tied, nil)
+				summarised.raw, summarised.rawWidth, summarised.width = stat.Mean(raw, nil), stat.Mean(rawWidth, nil), stat.Mean(width, nil)
+				summaries = append(summaries, summarised)
 			}
 		}
 	}
-	return rows
+	return summaries
 }
 
-func show(w io.Writer, rows []row) {
+func printTable(w io.Writer, summaries []summary) {
 	fmt.Fprintln(w, "coverage of plain (closed) and of smoothed intervals on test rows; std.err. as theory has it, and of plain ones as splits differ")
 	fmt.Fprintln(w, "ties: share of test rows that score exactly the margin; raw: coverage before calibration; widths over the target's range")
 	fmt.Fprintf(w, "%-9s %-21s %5s %5s %5s %8s %8s %8s  %8s %6s  %8s %6s  %5s  %7s %7s %7s\n", "set", "method", "level", "n_cal", "seeds",
 		"promised", "std.err.", "seen", "plain", "z", "smoothed", "z", "ties", "raw", "width", "CQR")
 	plain, smoothed := 0, 0
-	for _, r := range rows {
+	for _, r := range summaries {
 		fmt.Fprintf(w, "%-9s %-21s %5g %5d %5d %8.4f %8.4f %8.4f  %8.4f %+6.2f  %8.4f %+6.2f  %5s  %7.3f %7s %7s\n", r.set, r.method, r.coverage, r.nCal, r.seeds,
-			r.expected, r.stderr, r.seen, r.mean, r.z(), r.smoothed, r.zSmoothed(), experiment.Short(r.tied, 3), r.raw, experiment.Short(r.rawWidth, 3), experiment.Short(r.width, 3))
+			r.expected, r.stderr, r.empiricalStdErr, r.mean, r.z(), r.smoothed, r.zSmoothed(), experiment.Short(r.tied, 3), r.raw, experiment.Short(r.rawWidth, 3), experiment.Short(r.width, 3))
 		plain += int(experiment.Indicator(math.Abs(r.z()) <= 3))
 		smoothed += int(experiment.Indicator(math.Abs(r.zSmoothed()) <= 3))
 	}
-	fmt.Fprintf(w, "within 3 standard errors of the guarantee: plain %d of %d, smoothed %d of %d\n", plain, len(rows), smoothed, len(rows))
+	fmt.Fprintf(w, "within 3 standard errors of the guarantee: plain %d of %d, smoothed %d of %d\n", plain, len(summaries), smoothed, len(summaries))
 }
 
-func lines(rows []row) [][]string {
+func csvLines(summaries []summary) [][]string {
 	lines := [][]string{{
 		"coverage", "set", "method", "n_cal", "n_test", "seeds", "promised", "covered", "stderr", "stderr_seen", "z",
 		"tied", "covered_smoothed", "z_smoothed", "raw_covered", "raw_mpiw", "cqr_mpiw",
 	}}
-	for _, r := range rows {
-		lines = append(lines, experiment.Cells(6, r.coverage, r.set, r.method, r.nCal, r.nTest, r.seeds, r.expected, r.mean, r.stderr, r.seen, r.z(),
+	for _, r := range summaries {
+		lines = append(lines, experiment.Cells(6, r.coverage, r.set, r.method, r.nCal, r.nTest, r.seeds, r.expected, r.mean, r.stderr, r.empiricalStdErr, r.z(),
 			r.tied, r.smoothed, r.zSmoothed(), r.raw, r.rawWidth, r.width))
 	}
 	return lines

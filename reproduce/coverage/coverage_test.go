@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// TestCoverage runs two methods on a toy, and once more, when nothing is left
-// to do.
+// TestCoverage runs two methods on a toy data set twice. The second run finds all results
+// saved and prints the same table.
 func TestCoverage(t *testing.T) {
 	data, out := experimenttest.Yacht(t), t.TempDir()
 	run := func() (code int, stdout, stderr string) {
@@ -20,7 +20,7 @@ func TestCoverage(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	// 400 rows: 40 to test on, and 72 that calibrate: ⌈.9·73⌉/73.
+	// Of 400 rows, 40 are for testing and 72 calibrate, so the guarantee is ⌈0.9·73⌉/73.
 	for _, want := range []string{"quantile-forest", "   72     3   0.9041", "smoothed 2 of 2"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the table lacks %q:\n%s", want, first)
