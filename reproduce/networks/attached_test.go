@@ -12,11 +12,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestAttached checks that Attached lists the detectors that Fit tries, in its order. Fit
-// reaches each of them if the rows lack what the earlier ones need.
+// TestAttached checks that Attached lists the detectors in the order in which Fit tries
+// them. Each case lacks what the preceding detector needs, so Fit falls back to the next
+// one.
 func TestAttached(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	drawn := func(rows, cols int) blas32.General {
+	randomMatrix := func(rows, cols int) blas32.General {
 		m := blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 		for i := range m.Data {
 			m.Data[i] = float32(rng.NormFloat64())
@@ -24,11 +25,11 @@ func TestAttached(t *testing.T) {
 		return m
 	}
 	const n, width, classes = 300, 6, 3
-	all := ood.Batch{Features: drawn(n, width), Logits: drawn(n, classes), Layers: []blas32.General{drawn(n, 4)}, Labels: make([]int, n)}
+	all := ood.Batch{Features: randomMatrix(n, width), Logits: randomMatrix(n, classes), Layers: []blas32.General{randomMatrix(n, 4)}, Labels: make([]int, n)}
 	for i := range all.Labels {
 		all.Labels[i] = i % classes
 	}
-	last := &ood.Linear{Weight: drawn(classes, width), Bias: make([]float32, classes)}
+	last := &ood.Linear{Weight: randomMatrix(classes, width), Bias: make([]float32, classes)}
 	shallow := all
 	shallow.Layers = nil
 	bare := ood.Batch{Features: all.Features}

@@ -21,11 +21,11 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// reading returns options that convert images of any set to the network's input. Colors become
-// grey by luma (ITU-R 601), and grey is repeated in three channels. Smaller images are centred
-// and padded with black; larger ones are an error. shape is the network's input shape without
-// the batch axis.
-func (n Network) reading(models string, layout string, shape []int) (inputs.Options, error) {
+// inputOptions returns options that convert images of any set to the network's input.
+// Colours become grey by luma (ITU-R 601), and grey is repeated in three channels. Smaller
+// images are centred and padded with black. Larger images cause an error. shape is the
+// network's input shape without the batch axis.
+func (n Network) inputOptions(models string, layout string, shape []int) (inputs.Options, error) {
 	if len(shape) != 3 || slices.Min(shape) < 1 {
 		return inputs.Options{}, fmt.Errorf("the network's input has shape %v: want images of a fixed size", shape)
 	}
@@ -54,7 +54,7 @@ func (n Network) reading(models string, layout string, shape []int) (inputs.Opti
 	return inputs.Options{Preprocess: p, Layout: layout}, err
 }
 
-// open opens the rows of a part. If limit is not 0, it draws at most limit of them with the
+// open opens the rows of a part. If limit is not 0, it draws at most limit rows with the
 // seed.
 func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64) (*inputs.Set, error) {
 	set, err := inputs.Open(ctx, p.file, o)
@@ -74,8 +74,8 @@ func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64
 	return set.Subset(rows), nil
 }
 
-// cachedFeatures reads features, logits, earlier layers and labels of a set from the file at
-// path. If there is no such file, it runs the network and writes the file.
+// cachedFeatures reads the features, logits, earlier layers and labels of a set from the
+// file at path. If the file does not exist, it runs the network and writes the file.
 func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
 	b, err := inputs.OpenFeatures(path)
 	if err == nil || !os.IsNotExist(err) {
@@ -91,13 +91,13 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	return b, atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
 }
 
-// Images holds the rows of a network, with features.
+// Images holds the rows for one network with their features.
 type Images struct {
 	Model    *featurize.Model
 	Training ood.Training
 	In       ood.Batch
 	Outs     []compare.OODSet
-	// FewIn and FewOuts are some rows of In and Outs, with the network's inputs.
+	// FewIn and FewOuts hold some rows of In and Outs together with the network's inputs.
 	FewIn   ood.Batch
 	FewOuts []compare.OODSet
 }
@@ -118,7 +118,7 @@ func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64
 
 func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(share float64)) error {
 	layout := im.Model.Info().Layout
-	o, err := n.reading(p.Models, layout, im.Model.InputShape())
+	o, err := n.inputOptions(p.Models, layout, im.Model.InputShape())
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 			b.Labels = nil
 			im.Outs = append(im.Outs, compare.OODSet{Name: part.Name, Batch: b})
 		}
-		few, err := some(ctx, b, set, p.NetworkRows)
+		few, err := sampleRows(ctx, b, set, p.NetworkRows)
 		if err != nil {
 			return err
 		}
@@ -163,8 +163,8 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 	return nil
 }
 
-// layersKey returns a part of the cache path that depends on the names of earlier layers.
-// Features with other earlier layers then have other paths.
+// layersKey returns a part of the cache path that depends on the names of the earlier
+// layers. Features with different earlier layers therefore have different paths.
 func layersKey(model *featurize.Model) string {
 	var names []string
 	for _, l := range model.Info().Layers {
@@ -176,8 +176,9 @@ func layersKey(model *featurize.Model) string {
 	return fmt.Sprintf("-%x", sha256.Sum256([]byte(strings.Join(names, "\n"))))[:7]
 }
 
-// some returns at most limit rows of b (0: all), evenly spaced, with the network's inputs.
-func some(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Batch, error) {
+// sampleRows returns at most limit evenly spaced rows of b, with the network's inputs. A
+// limit of 0 returns all rows.
+func sampleRows(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Batch, error) {
 	if limit == 0 || limit > b.Len() {
 		limit = b.Len()
 	}

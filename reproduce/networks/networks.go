@@ -1,5 +1,5 @@
-// Package networks finds trained classifiers and runs them on the images that OOD detection is
-// measured on.
+// Package networks finds trained classifiers and runs them on images for benchmarks of OOD
+// detection.
 package networks
 
 import (
@@ -18,57 +18,57 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Network describes a classifier whose OOD detection is measured.
+// Network describes a classifier in the benchmarks of OOD detection.
 type Network struct {
 	Name       string // file name without .onnx
-	Set        string // data set that it was trained on
-	preprocess string // name of a preprocessing file beside it; empty: colors divided by 255
-	FiveClass  bool   // trained on the classes FiveIn; the other five classes are OOD
+	Set        string // name of its training data set
+	preprocess string // name of a preprocessing file next to the model; if empty, colours are divided by 255
+	FiveClass  bool   // trained only on the classes FiveIn, so the other five classes are OOD
 	Others     []string
 }
 
-// FiveIn returns the paper's five in-distribution classes of ten, in the order of the
+// FiveIn returns the paper's five in-distribution classes out of ten, in the order of the
 // networks' outputs. fiveOut returns the other five.
 func FiveIn() []int  { return []int{4, 1, 7, 5, 3} }
 func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
 
-// OtherClasses names the OOD set made of the classes of the training data set that were held
-// out from the network.
+// OtherClasses names the OOD set of classes that belong to the training data set but were
+// held out from training.
 const OtherClasses = "other-classes"
 
-// Attached lists the detectors that attach.Fit tries in turn if none is named.
+// Attached lists the detectors that attach.Fit tries in this order if no detector is named.
 const Attached = "fused-layers,fused,certificates-coupled,certificates"
 
 // Trained returns all networks.
 func Trained() []Network {
-	five := func(name, set, preprocess string, others ...string) Network {
+	fiveClass := func(name, set, preprocess string, others ...string) Network {
 		return Network{name, set, preprocess, true, others}
 	}
 	far := []string{"cifar100", "mnist", "fashion"}
 	return []Network{
-		five("mnist_preact18", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("mnist_vgg11w32", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("fashion_preact18w32", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("fashion_vgg11w32", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("cifar10_preact18", "cifar10", "five_class_rgb", far...),
-		five("cifar10_vgg11w32", "cifar10", "five_class_rgb", far...),
-		five("svhn_preact18", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
-		five("svhn_vgg11w32", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
-		five("mnist_resnet_few", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("mnist_vgg11", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("mnist_preact", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("fashion_resnet", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("fashion_vgg11_few", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("fashion_preact_few", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("fashion_vgg11", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("cifar_resnet_few", "cifar10", "five_class_rgb", far...),
-		five("cifar_resnet", "cifar10", "five_class_rgb", far...),
-		five("cifar_vgg11", "cifar10", "five_class_rgb", far...),
-		five("cifar_vgg13_few", "cifar10", "five_class_rgb", far...),
-		five("cifar_preact", "cifar10", "five_class_rgb", far...),
-		five("mnist_vit", "mnist", "five_class_gray", "fashion", "cifar10"),
-		five("fashion_vit", "fashion", "five_class_gray", "mnist", "cifar10"),
-		five("cifar_vit", "cifar10", "five_class_rgb", far...),
+		fiveClass("mnist_preact18", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("mnist_vgg11w32", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("fashion_preact18w32", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("fashion_vgg11w32", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("cifar10_preact18", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar10_vgg11w32", "cifar10", "five_class_rgb", far...),
+		fiveClass("svhn_preact18", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
+		fiveClass("svhn_vgg11w32", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
+		fiveClass("mnist_resnet_few", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("mnist_vgg11", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("mnist_preact", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("fashion_resnet", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("fashion_vgg11_few", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("fashion_preact_few", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("fashion_vgg11", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("cifar_resnet_few", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar_resnet", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar_vgg11", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar_vgg13_few", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar_preact", "cifar10", "five_class_rgb", far...),
+		fiveClass("mnist_vit", "mnist", "five_class_gray", "fashion", "cifar10"),
+		fiveClass("fashion_vit", "fashion", "five_class_gray", "mnist", "cifar10"),
+		fiveClass("cifar_vit", "cifar10", "five_class_rgb", far...),
 		{"cifar10_resnet20", "cifar10", "cifar10_resnet", false, far},
 		{"cifar10_resnet56", "cifar10", "cifar10_resnet", false, far},
 		{"cifar10_conv_nhwc", "cifar10", "", false, far},
@@ -98,14 +98,14 @@ func (n Network) file(models string) string { return filepath.Join(models, n.Nam
 
 // part selects rows of a file of images.
 type part struct {
-	Name    string // fit and in for in-distribution rows, otherwise the name of the OOD set
+	Name    string // "fit" or "in" for in-distribution rows, otherwise the name of the OOD set
 	file    string
 	classes []int
 }
 
 // parts returns the fit rows, the in-distribution test rows and every OOD set.
 func (n Network) parts(data string) []part {
-	file := func(set, which string) string { return filepath.Join(data, set+"_"+which+".npz") }
+	file := func(set, split string) string { return filepath.Join(data, set+"_"+split+".npz") }
 	all := []part{{"fit", file(n.Set, "train"), n.classes()}, {"in", file(n.Set, "test"), n.classes()}}
 	for _, out := range n.Outs() {
 		p := part{Name: out, file: file(out, "test")}
@@ -117,8 +117,8 @@ func (n Network) parts(data string) []part {
 	return all
 }
 
-// missing returns the first file that measuring the network needs but that does not exist.
-func (n Network) missing(data, models string) string {
+// missingFile returns the first required file that does not exist, or "".
+func (n Network) missingFile(data, models string) string {
 	files := []string{n.file(models)}
 	if n.preprocess != "" {
 		files = append(files, filepath.Join(models, n.preprocess+".preprocess.json"))
@@ -137,7 +137,7 @@ func (n Network) missing(data, models string) string {
 // Measured is a network whose files exist.
 type Measured struct {
 	Network
-	SHA256    string // first 12 hex digits of the model's digest
+	SHA256    string // first 12 hex digits of the model's SHA-256
 	Megabytes float64
 }
 
@@ -145,20 +145,20 @@ type Measured struct {
 type Plan struct {
 	*experiment.Settings
 	Networks []Measured
-	NotRun   []string // why the other networks are not measured
+	NotRun   []string // reasons why the other networks are not measured
 	Methods  []ood.Method
-	Rows     [3]int // limits of fit, in-distribution and OOD rows; 0: all
+	Rows     [3]int // limits of fit, in-distribution and OOD rows; 0 means all
 	// NetworkRows is the limit of rows of every set for methods that run the network. 0 means
 	// the same rows as for other methods.
 	NetworkRows int
 	Seed        uint64
-	// TakesTexts is set if --sets may contain Texts; Texts is set if it does.
+	// TakesTexts reports whether --sets may contain Texts. Texts reports whether it does.
 	TakesTexts, Texts bool
 
 	rows string // the value of --rows
 }
 
-// Define defines --rows and --seed and describes --sets.
+// Define defines the flags --rows and --seed, and sets the usage text of --sets.
 func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.StringVar(&p.rows, "rows", rows, "at most `N` rows to fit with and in every set to measure on, or FIT,IN,OUT (0: all)")
 	flags.Uint64Var(&p.Seed, "seed", 0, "seed of the rows drawn and of methods")
@@ -169,23 +169,23 @@ func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(known, ", ")
 }
 
-// DefineWithTexts does so too for audits.Scored, and lets --sets contain Texts.
+// DefineWithTexts calls Define for audits.Scored and allows Texts in --sets.
 func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 	p.Define(flags, rows)
 	p.TakesTexts = true
 	flags.Lookup("sets").Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
 }
 
-// Check parses the flags and finds the networks. It leaves out methods for which drop returns
+// Check parses the flags and finds the networks. It drops methods for which exclude returns
 // true. If no method remains, the error contains whyNone.
-func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone string) (err error) {
+func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, whyNone string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
 	}
 	if p.Methods, err = experiment.Choose("--methods", "method", p.MethodNames, slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets }), func(m ood.Method) string { return m.Name }); err != nil {
 		return err
 	}
-	if p.Methods = slices.DeleteFunc(p.Methods, drop); len(p.Methods) == 0 {
+	if p.Methods = slices.DeleteFunc(p.Methods, exclude); len(p.Methods) == 0 {
 		return experiment.Usagef("--methods names %s", whyNone)
 	}
 	names := p.Sets
@@ -198,7 +198,7 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 		return err
 	}
 	for _, n := range chosen {
-		if file := n.missing(p.Data, p.Models); file != "" {
+		if file := n.missingFile(p.Data, p.Models); file != "" {
 			if p.Sets != nil {
 				return fmt.Errorf("%s cannot be measured: there is no %s; fetch it, or leave the network out of --sets", n.Name, file)
 			}
@@ -221,8 +221,8 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 	return nil
 }
 
-// digest returns the digest of the model at path, the same as of a featurize.Model, without a
-// runtime.
+// digest returns the same digest of the model at path as featurize.Model does, but needs no
+// ONNX runtime.
 func digest(ctx context.Context, path string) (string, error) {
 	g, err := onnx.Load(path)
 	if err != nil {

@@ -41,14 +41,15 @@ func TestForeignImages(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		what   string
+		label  string
 		n      Network
 		file   string
 		layout string
 		shape  []int
 		want   []float32 // times 255
 	}{
-		// ITU-R 601: red 76, green 150, blue 29. Padding is black, −1 here.
+		// Padding is black, which is −1 after normalisation. ITU-R 601 gives red 76, green
+		// 150 and blue 29.
 		{"grey", Network{preprocess: "gray"}, colors, "nchw", []int{1, 2, 2}, []float32{2*76 - 255, 2*150 - 255, 2*29 - 255, 255}},
 		{"grey, padded", Network{preprocess: "gray"}, colors, "nchw", []int{1, 4, 4}, []float32{
 			-255, -255, -255, -255, -255, 2*76 - 255, 2*150 - 255, -255, -255, 2*29 - 255, 255, -255, -255, -255, -255, -255,
@@ -56,7 +57,7 @@ func TestForeignImages(t *testing.T) {
 		{"repeated", Network{}, grey, "nchw", []int{3, 2, 2}, []float32{51, 102, 153, 255, 51, 102, 153, 255, 51, 102, 153, 255}},
 		{"repeated, channels last", Network{}, grey, "nhwc", []int{2, 2, 3}, []float32{51, 51, 51, 102, 102, 102, 153, 153, 153, 255, 255, 255}},
 	} {
-		o, err := c.n.reading(dir, c.layout, c.shape)
+		o, err := c.n.inputOptions(dir, c.layout, c.shape)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,15 +67,15 @@ func TestForeignImages(t *testing.T) {
 		}
 		x, err := set.All(t.Context())
 		if err != nil || !slices.Equal(set.Shape(), c.shape) || len(x.Data) != len(c.want) {
-			t.Fatalf("%s: shape %v and %d numbers (%v), want shape %v", c.what, set.Shape(), len(x.Data), err, c.shape)
+			t.Fatalf("%s: shape %v and %d numbers (%v), want shape %v", c.label, set.Shape(), len(x.Data), err, c.shape)
 		}
 		for i, v := range x.Data {
 			if d := 255*v - c.want[i]; d > 1e-3 || d < -1e-3 {
-				t.Errorf("%s: number %d is %v, want %v", c.what, i, 255*v, c.want[i])
+				t.Errorf("%s: number %d is %v, want %v", c.label, i, 255*v, c.want[i])
 			}
 		}
 	}
-	o, err := Network{}.reading(dir, "nchw", []int{3, 1, 1})
+	o, err := Network{}.inputOptions(dir, "nchw", []int{3, 1, 1})
 	if err == nil {
 		_, err = part{file: grey}.open(t.Context(), o, 0, 0)
 	}
@@ -83,8 +84,8 @@ func TestForeignImages(t *testing.T) {
 	}
 }
 
-// TestDrawnRows checks that rows have the requested classes, numbered in their order, that
-// there are no more than requested, and that the seed determines them.
+// TestDrawnRows checks that rows have only the requested classes, with labels in their
+// order. It also checks the limit of rows, and that the seed determines the rows.
 func TestDrawnRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set.npz")
 	pixels, labels := make([]uint8, 100), make([]uint8, 100)
@@ -124,7 +125,7 @@ func TestDrawnRows(t *testing.T) {
 	if !slices.Equal(x.Data, again.Data) || slices.Equal(x.Data, other.Data) {
 		t.Errorf("rows %v, again %v, by another seed %v", x.Data, again.Data, other.Data)
 	}
-	few, err := some(t.Context(), ood.Batch{Labels: set.Labels}, set, 5)
+	few, err := sampleRows(t.Context(), ood.Batch{Labels: set.Labels}, set, 5)
 	if err != nil || few.Len() != 5 || few.Inputs.Len() != 5 {
 		t.Fatalf("%d labels (%v), want 5", few.Len(), err)
 	}
