@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/theorem1"
 )
 
-// record is a line of a CSV file by the names of its columns.
+// record is a line of a CSV file, keyed by column name.
 type record map[string]string
 
 func (r record) number(name string) float64 {
@@ -57,10 +57,9 @@ func column(all []record, name string) (values []float64) {
 	return values
 }
 
-// benchmarks are the pictures of the measurements, drawn from the CSV files beside
-// them.
-func benchmarks(docs string) (map[string]*svg.Picture, error) {
-	pictures := map[string]*svg.Picture{"benchmarks/theorem1.svg": tails()}
+// benchmarkPictures draws the benchmark pictures from CSV files in docs/benchmarks.
+func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
+	pictures := map[string]*svg.Picture{"benchmarks/theorem1.svg": tailBounds()}
 	for _, b := range []struct {
 		csv, svg string
 		draw     func([]record) *svg.Picture
@@ -90,15 +89,16 @@ func benchmarks(docs string) (map[string]*svg.Picture, error) {
 	return pictures, nil
 }
 
-// detectorStrip has a line for each method and a dot for each pair.
+// detectorStrip plots the AUROC of detectors. It has one line for each method and one dot
+// for each pair of a network and an OOD set.
 func detectorStrip(all []record) *svg.Picture {
-	by := map[string][]float64{}
+	aurocs := map[string][]float64{}
 	for _, r := range all {
 		if v := r.number("auroc"); !math.IsNaN(v) {
-			by[r["method"]] = append(by[r["method"]], v)
+			aurocs[r["method"]] = append(aurocs[r["method"]], v)
 		}
 	}
-	methods := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Compare(stat.Mean(by[b], nil), stat.Mean(by[a], nil)) })
+	methods := slices.SortedFunc(maps.Keys(aurocs), func(a, b string) int { return cmp.Compare(stat.Mean(aurocs[b], nil), stat.Mean(aurocs[a], nil)) })
 	p := svg.New(640, 96+26*float64(len(methods)), "AUROC of twelve detectors on thirty pairs",
 		"Each dot is a pair of a network and an OOD set. The default, fused-layers, has the highest mean, and no pair far below the others.")
 	a := plot(p, 176, 44, 400, 26*float64(len(methods)), svg.Axis{Low: .4, High: 1.005, Ticks: svg.Ticks(.4, .5, .6, .7, .8, .9, 1), Label: "AUROC (0.5 is chance)"}, svg.Axis{High: 1})
@@ -114,23 +114,23 @@ func detectorStrip(all []record) *svg.Picture {
 		p.Text(166, y+5, "end small"+bold, m)
 		p.Line(a.Left, y, a.Left+a.W, y, "s-line")
 		p.Raw(`<g class="%s" fill-opacity=".45">`, color)
-		for _, v := range by[m] {
+		for _, v := range aurocs[m] {
 			p.Raw(`<circle cx="%.1f" cy="%.1f" r="4"/>`, a.X(v), y)
 		}
 		p.Raw(`</g>`)
-		mean := stat.Mean(by[m], nil)
+		mean := stat.Mean(aurocs[m], nil)
 		p.Line(a.X(mean), y-9, a.X(mean), y+9, "heavy s-"+color)
 		p.Text(628, y+5, "end small"+bold, strconv.FormatFloat(mean, 'f', 3, 64))
 	}
 	return p
 }
 
-// intervalMultiples has coverage at the left and width at the right of three methods
-// on eight sets, calibrated.
+// intervalMultiples plots the calibrated intervals of three methods on eight sets, with
+// coverage on the left and width on the right.
 func intervalMultiples(all []record) *svg.Picture {
 	p := svg.New(640, 380, "Coverage and width of calibrated 95 % intervals on eight sets",
 		"Three methods on eight regression sets. All cover about 95 % once calibrated; simultaneous quantile regression is among the narrowest on most.")
-	methods := []struct{ name, color, shown string }{
+	methods := []struct{ name, color, label string }{
 		{"sqr", "orange", "simultaneous quantile regression"}, {"conditional-gaussian", "blue", "conditional Gaussian"}, {"mc-dropout", "green", "dropout"},
 	}
 	sets := []string{"boston", "concrete", "energy", "kin8nm", "naval", "power", "wine", "yacht"}
@@ -142,8 +142,8 @@ func intervalMultiples(all []record) *svg.Picture {
 	x := 16.
 	for _, m := range methods {
 		p.Circle(x+5, 26, 5, m.color)
-		p.Text(x+16, 31, "small", m.shown)
-		x += 46 + 7.2*float64(len(m.shown))
+		p.Text(x+16, 31, "small", m.label)
+		x += 46 + 7.2*float64(len(m.label))
 	}
 	for i, set := range sets {
 		y := cover.Top + 32*(float64(i)+.5)
@@ -153,9 +153,9 @@ func intervalMultiples(all []record) *svg.Picture {
 		for k, m := range methods {
 			for _, r := range all {
 				if r["coverage"] == "0.95" && r["cqr"] == "true" && r["set"] == set && r["method"] == m.name {
-					at := y + 7*float64(k-1)
-					p.Circle(cover.X(r.number("picp")), at, 4.5, m.color)
-					p.Circle(width.X(r.number("mpiw")), at, 4.5, m.color)
+					dotY := y + 7*float64(k-1)
+					p.Circle(cover.X(r.number("picp")), dotY, 4.5, m.color)
+					p.Circle(width.X(r.number("mpiw")), dotY, 4.5, m.color)
 				}
 			}
 		}
@@ -163,7 +163,8 @@ func intervalMultiples(all []record) *svg.Picture {
 	return p
 }
 
-// directionDots has a line for each method and a dot for each set.
+// directionDots plots the accuracy of causal discovery, with one line for each method and
+// one dot for each set.
 func directionDots(all []record) *svg.Picture {
 	sets := []struct{ name, color string }{{"an", "blue"}, {"an-s", "green"}, {"ls", "purple"}, {"ls-s", "ochre"}, {"mn-u", "pink"}, {"tuebingen", "ink"}}
 	sum, count := map[string]float64{}, map[string]float64{}
@@ -206,7 +207,8 @@ func directionDots(all []record) *svg.Picture {
 	return p
 }
 
-// crossingRates has a line for each set, the rates of separate and joint levels on it.
+// crossingRates plots how often quantiles cross, with one line for each set. Each line has
+// one dot for separate levels and one for joint levels.
 func crossingRates(all []record) *svg.Picture {
 	slices.SortStableFunc(all, func(a, b record) int { return cmp.Compare(b.number("separate"), a.number("separate")) })
 	p := svg.New(640, 92+28*float64(len(all)), "Rows whose quantiles cross",
@@ -231,7 +233,7 @@ func crossingRates(all []record) *svg.Picture {
 	return p
 }
 
-// classSize is the effect of a small class on the quantiles of scores.
+// classSize plots the effect of a small class on the quantiles of scores.
 func classSize(all []record) *svg.Picture {
 	p := svg.New(640, 350, "Effect of a small class on quantiles of the exam score",
 		"The effect grows from 9 points at the lowest level to 22 at the highest. The bootstrap band is wide.")
@@ -253,7 +255,8 @@ func classSize(all []record) *svg.Picture {
 	return p
 }
 
-// oneNetwork is the paper's figure 1: quantiles above, scores below.
+// oneNetwork plots the paper's figure 1, with quantiles at the top and scores at the
+// bottom.
 func oneNetwork(curves, rows []record) *svg.Picture {
 	p := svg.New(640, 500, "Both uncertainties of one network",
 		"Above, the 95 % interval of a quantile network, wide where targets vary. Below, certificate scores divided by their thresholds: above 1 where there is no data.")
@@ -264,7 +267,7 @@ func oneNetwork(curves, rows []record) *svg.Picture {
 	axis.Label = "input x"
 	b := plot(p, 56, 282, 568, 160, axis, svg.Axis{Low: .01, High: 1e4, Log: true, Ticks: []svg.Tick{{At: .01, Label: "0.01"}, {At: 1, Label: "1"}, {At: 100, Label: "100"}, {At: 1e4, Label: "10,000"}}, Label: "certificate score / threshold (log scale)"})
 	rx := column(rows, "x")
-	in := func(v float64) bool {
+	hasData := func(v float64) bool {
 		for _, r := range rx {
 			if math.Abs(r-v) < .02 {
 				return true
@@ -273,15 +276,15 @@ func oneNetwork(curves, rows []record) *svg.Picture {
 		return false
 	}
 	for i := 0; i < len(x); i++ {
-		if in(x[i]) {
+		if hasData(x[i]) {
 			continue
 		}
 		from := i
-		for i+1 < len(x) && !in(x[i+1]) {
+		for i+1 < len(x) && !hasData(x[i+1]) {
 			i++
 		}
-		for _, at := range []svg.Plot{a, b} {
-			p.Rect(at.X(x[from]), at.Top, at.X(x[i])-at.X(x[from]), at.H, 0, "w-orange")
+		for _, panel := range []svg.Plot{a, b} {
+			p.Rect(panel.X(x[from]), panel.Top, panel.X(x[i])-panel.X(x[from]), panel.H, 0, "w-orange")
 		}
 		p.Text((a.X(x[from])+a.X(x[i]))/2, a.Top+16, "small middle orange", "no data")
 	}
@@ -291,10 +294,10 @@ func oneNetwork(curves, rows []record) *svg.Picture {
 	a.Curve(x, column(curves, "q0.5"), "wide s-blue")
 	b.Axes()
 	b.Level(1, "s-ink")
-	key := 56.
-	for _, s := range []struct{ name, color, shown string }{{"score trained", "purple", "trained, as in the paper"}, {"score exact", "green", "exact"}, {"score exact, unit norm", "orange", "exact, unit norm"}} {
+	legendX := 56.
+	for _, s := range []struct{ name, color, label string }{{"score trained", "purple", "trained, as in the paper"}, {"score exact", "green", "exact"}, {"score exact, unit norm", "orange", "exact, unit norm"}} {
 		score := column(curves, s.name)
-		// Of the rows fitted on, 95 % score less than the threshold.
+		// At the threshold, 95 % of the rows used for fitting score lower.
 		var inside []float64
 		for _, v := range rx {
 			k, _ := slices.BinarySearch(x, v)
@@ -306,23 +309,23 @@ func oneNetwork(curves, rows []record) *svg.Picture {
 			score[i] = max(score[i]/threshold, .01)
 		}
 		b.Curve(x, score, "wide s-"+s.color)
-		p.Line(key, 489, key+20, 489, "heavy s-"+s.color)
-		p.Text(key+28, 494, "small soft", s.shown)
-		key += 52 + 7.4*float64(len(s.shown))
+		p.Line(legendX, 489, legendX+20, 489, "heavy s-"+s.color)
+		p.Text(legendX+28, 494, "small soft", s.label)
+		legendX += 52 + 7.4*float64(len(s.label))
 	}
 	return p
 }
 
-// tails are those of theorem 1 and its bounds.
-func tails() *svg.Picture {
+// tailBounds plots the tail of theorem 1 and its bounds.
+func tailBounds() *svg.Picture {
 	p := svg.New(640, 330, "Theorem 1: the printed bound lies below the tail",
 		"For 1, 10 and 100 certificates of variance 1 the bound printed in the paper falls below the true tail. Three other bounds stay above it.")
-	key := 16.
+	legendX := 16.
 	names := []struct{ name, color string }{{"printed bound", "orange"}, {"the tail", "ink"}, {"Laurent & Massart", "purple"}, {"Chernoff", "green"}, {"norm", "blue"}}
 	for _, n := range names {
-		p.Line(key, 26, key+16, 26, "heavy s-"+n.color)
-		p.Text(key+22, 31, "small", n.name)
-		key += 44 + 7.8*float64(len(n.name))
+		p.Line(legendX, 26, legendX+16, 26, "heavy s-"+n.color)
+		p.Text(legendX+22, 31, "small", n.name)
+		legendX += 44 + 7.8*float64(len(n.name))
 	}
 	for i, k := range []int{1, 10, 100} {
 		r := theorem1.Response{Variances: slices.Repeat([]float64{1}, k)}
@@ -333,7 +336,7 @@ func tails() *svg.Picture {
 		a.Axes()
 		for _, c := range []struct {
 			color string
-			of    func(t float64) float64
+			value func(t float64) float64
 		}{
 			{"blue", r.NormBound}, {"green", r.Chernoff}, {"purple", r.LaurentMassart},
 			{"ink", func(t float64) float64 { return distuv.ChiSquared{K: float64(k)}.Survival(float64(k) + t) }}, {"orange", r.PrintedBound},
@@ -341,7 +344,7 @@ func tails() *svg.Picture {
 			var x, y []float64
 			for j := range 121 {
 				t := end * float64(j) / 120
-				v := c.of(t)
+				v := c.value(t)
 				if v < 1e-8 {
 					v = math.NaN()
 				}
@@ -353,7 +356,8 @@ func tails() *svg.Picture {
 	return p
 }
 
-// crossings draws nine quantiles by a network each and by one network for all.
+// crossings plots nine quantiles, from separate networks on the left and from one network
+// for all levels on the right.
 func crossings(all []record) *svg.Picture {
 	p := svg.New(640, 330, "Quantiles that cross, and quantiles that do not",
 		"Nine quantiles of a toy with one input. At the left a network for each level: the lines cross in most places. At the right one network for all levels: no lines cross.")

@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/svg"
 )
 
-// plot is a pair of axes in a picture 640 wide.
+// plot returns a pair of axes with the given area in a picture.
 func plot(p *svg.Picture, left, top, w, h float64, x, y svg.Axis) svg.Plot {
 	return svg.Plot{Picture: p, Left: left, Top: top, W: w, H: h, XAxis: x, YAxis: y}
 }
 
-// twoUncertainties shows an interval that is wide where targets vary, and flags where
-// there are no rows.
+// twoUncertainties plots an interval that is wide if targets vary. Shaded regions without
+// data are flagged.
 func twoUncertainties(m Measured) *svg.Picture {
 	p := svg.New(640, 380, "Two kinds of uncertainty on one regressor",
 		"The 90 % interval is narrow on the left and wide on the right, because the targets vary more there. Regions without training data are shaded: their inputs are flagged as unfamiliar.")
@@ -30,9 +30,9 @@ func twoUncertainties(m Measured) *svg.Picture {
 		for i+1 < len(t.At) && t.PValue[i+1] <= m.Alpha {
 			i++
 		}
-		half := (t.At[1] - t.At[0]) / 2
-		x := a.X(t.At[from] - half)
-		p.Rect(x, a.Top, a.X(t.At[i]+half)-x, a.H, 0, "w-orange")
+		halfStep := (t.At[1] - t.At[0]) / 2
+		x := a.X(t.At[from] - halfStep)
+		p.Rect(x, a.Top, a.X(t.At[i]+halfStep)-x, a.H, 0, "w-orange")
 	}
 	a.Axes()
 	a.Band(t.At, t.Lower, t.Upper, "w-blue")
@@ -50,7 +50,7 @@ func twoUncertainties(m Measured) *svg.Picture {
 	return p
 }
 
-// calibrationLuck shows how the false-alarm rate scatters over calibration sets.
+// calibrationLuck plots how the false-alarm rate varies between random calibration sets.
 func calibrationLuck(m Measured) *svg.Picture {
 	p := svg.New(640, 350, "The luck of the calibration set",
 		"Each dot is one random calibration set. With 20 rows the real false-alarm rate lies anywhere from 0 to 18 %; with 1,000 rows it lies between 3 and 7.5 %.")
@@ -78,7 +78,7 @@ func calibrationLuck(m Measured) *svg.Picture {
 	return p
 }
 
-// driftEvidence shows the evidence of the monitor over three streams.
+// driftEvidence plots the evidence of the drift monitor for three streams.
 func driftEvidence(m Measured) *svg.Picture {
 	p := svg.New(640, 360, "Evidence for drift over three streams",
 		"Half way, letters begin to appear among the digits. With 20 % letters the monitor alarms after 53 rows, with 5 % after 653 rows. Without letters the evidence stays below 1.")
@@ -110,7 +110,7 @@ func driftEvidence(m Measured) *svg.Picture {
 	return p
 }
 
-// auditFunnel shows what an audit leaves to look at.
+// auditFunnel shows how an audit narrows down the inputs that need a closer look.
 func auditFunnel(m Measured) *svg.Picture {
 	p := svg.New(640, 300, "The funnel of an audit",
 		"3,500 inputs are scored, 1,443 are flagged, 1,261 are discoveries. Most of the flags and nearly all discoveries are letters.")
@@ -141,7 +141,7 @@ func auditFunnel(m Measured) *svg.Picture {
 	return p
 }
 
-// whichCommand leads from what a reader has to a command.
+// whichCommand draws a flowchart from the user's goal to a command.
 func whichCommand() *svg.Picture {
 	p := svg.New(640, 424, "Which command?",
 		"First attach inspect, then attach fit. Then choose by what you want: predict for rows, evaluate for labelled rows, audit for a large set, serve for a service, export for an ONNX file, compare to choose a detector.")
@@ -170,7 +170,7 @@ func whichCommand() *svg.Picture {
 	return p
 }
 
-// pValues are histograms of p-values of digits and of letters.
+// pValues plots histograms of the p-values of digits and of letters.
 func pValues(m Measured) *svg.Picture {
 	p := svg.New(640, 322, "p-values of digits and of letters",
 		"The p-values of 2,000 digits are spread evenly from 0 to 1. The p-values of 1,500 letters pile up at 0: 89 % of them are at most 0.05.")
@@ -203,14 +203,14 @@ func pValues(m Measured) *svg.Picture {
 	return p
 }
 
-// intervalsAndSets shows an easy and a hard input of a classifier and of a regressor.
+// intervalsAndSets plots an easy and a hard input of a classifier and of a regressor.
 func intervalsAndSets(m Measured) *svg.Picture {
 	p := svg.New(640, 420, "Prediction sets and intervals: an easy and a hard input",
 		"The set of an easy digit holds one class, that of a hard digit two. The interval is narrow where targets vary little, and wide where they vary much.")
 	for k, e := range []Example{m.Easy, m.Hard} {
 		left := 16 + 312*float64(k)
 		p.Text(left, 32, "bold", []string{"easy digit", "hard digit"}[k])
-		p.Pixels(left, 44, 84, pixels, e.Pixels)
+		p.Pixels(left, 44, 84, digitSize, e.Pixels)
 		set := ""
 		for i, c := range e.Set {
 			if i > 0 {
@@ -247,43 +247,43 @@ func intervalsAndSets(m Measured) *svg.Picture {
 		x, y = append(x, t.X[i]), append(y, t.Y[i])
 	}
 	a.Dots(x, y, 1.5, "soft", ".5")
-	for k, at := range []float64{-2.5, 1.5} {
-		i, _ := slices.BinarySearch(t.At, at)
-		p.Line(a.X(at), a.Y(t.Lower[i]), a.X(at), a.Y(t.Upper[i]), "heavy s-blue")
-		p.Circle(a.X(at), a.Y(t.Median[i]), 3, "paper s-blue")
-		p.Text(464, 286+58*float64(k), "small soft", fmt.Sprintf("90 %% interval at x = %g", at))
+	for k, input := range []float64{-2.5, 1.5} {
+		i, _ := slices.BinarySearch(t.At, input)
+		p.Line(a.X(input), a.Y(t.Lower[i]), a.X(input), a.Y(t.Upper[i]), "heavy s-blue")
+		p.Circle(a.X(input), a.Y(t.Median[i]), 3, "paper s-blue")
+		p.Text(464, 286+58*float64(k), "small soft", fmt.Sprintf("90 %% interval at x = %g", input))
 		p.Text(464, 308+58*float64(k), "bold blue", fmt.Sprintf("%.2f to %.2f", t.Lower[i], t.Upper[i]))
 	}
 	return p
 }
 
-// evaluation shows the verdicts of two evaluations as attach evaluate writes them.
+// evaluation draws the verdicts of attach evaluate for the test models.
 func evaluation(m Measured) *svg.Picture {
 	p := svg.New(640, 316, "Are the guarantees met?",
 		"Four guarantees tested on held-out rows, each with the rate measured, its 95 % interval and the rate asked for.")
 	p.Text(16, 34, "big", "Are the guarantees met?")
 	for i, v := range m.Verdicts {
 		y := 56 + 62*float64(i)
-		share := float64(v.Hits) / float64(v.Rows)
+		fraction := float64(v.Hits) / float64(v.Rows)
 		verdict, color := "met", "green"
 		if v.Asked == m.SetLevel {
-			// 1,000 calibration rows are too few to tell a level of 0.99.
+			// With 1,000 calibration rows, a test of the level 0.99 has too little power.
 			verdict, color = "too few rows", "ochre"
 		}
 		p.Rect(16, y, 608, 54, 6, "ground")
 		p.Rect(16, y, 5, 54, 2, color)
 		p.Text(34, y+23, "bold "+color, verdict)
 		p.Text(34, y+42, "small soft", v.Name)
-		span := svg.Axis{High: .12}
+		axis := svg.Axis{High: .12}
 		if v.Asked > .5 {
-			span = svg.Axis{Low: .86, High: 1.002}
+			axis = svg.Axis{Low: .86, High: 1.002}
 		}
-		a := plot(p, 240, y+8, 220, 38, span, svg.Axis{High: 1})
+		a := plot(p, 240, y+8, 220, 38, axis, svg.Axis{High: 1})
 		p.Line(a.Left, y+27, a.Left+a.W, y+27, "s-line")
 		p.Line(a.X(v.Low), y+27, a.X(v.High), y+27, "heavy s-blue")
-		p.Circle(a.X(share), y+27, 6, "blue")
+		p.Circle(a.X(fraction), y+27, 6, "blue")
 		p.Line(a.X(v.Asked), y+8, a.X(v.Asked), y+46, "s-orange wide")
-		p.Text(612, y+23, "bold end", percent(share))
+		p.Text(612, y+23, "bold end", percent(fraction))
 		p.Text(612, y+42, "small soft end", fmt.Sprintf("asked: %g %%", 100*v.Asked))
 	}
 	return p

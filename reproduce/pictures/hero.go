@@ -7,12 +7,12 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/svg"
 )
 
-const pixels = 24 // across a digit
+const digitSize = 24 // width and height of a digit in pixels
 
-// percent is a share with one digit behind the point.
-func percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) + " %" }
+// percent formats a fraction as a percentage with one decimal.
+func percent(fraction float64) string { return strconv.FormatFloat(100*fraction, 'f', 1, 64) + " %" }
 
-// thousands writes a whole number with commas.
+// thousands formats an integer with thousands separators.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -21,7 +21,7 @@ func thousands(n int) string {
 	return s
 }
 
-// hero shows three digits that pass and three letters that are flagged.
+// hero draws three digits that pass and three letters that are flagged.
 func hero(m Measured) *svg.Picture {
 	p := svg.New(640, 316, "A model that reads digits is shown digits and letters",
 		"Six inputs with the predicted class, its confidence and the p-value. The model is more than 97 % sure of each. Three digits pass; three letters are flagged.")
@@ -32,7 +32,7 @@ func hero(m Measured) *svg.Picture {
 		if i >= 3 {
 			x += 8
 		}
-		p.Pixels(x, 46, 76, pixels, e.Pixels)
+		p.Pixels(x, 46, 76, digitSize, e.Pixels)
 		mid := x + 38
 		p.Text(mid, 147, "middle", strconv.Itoa(e.Class))
 		p.Text(mid, 173, "middle", percent(e.Confidence))
@@ -55,7 +55,7 @@ func hero(m Measured) *svg.Picture {
 	return p
 }
 
-// box is a labelled step of a diagram.
+// box draws a labelled step of a diagram.
 func box(p *svg.Picture, x, y, w, h float64, color, title string, lines ...string) {
 	p.Rect(x, y, w, h, 7, "w-"+color+" s-"+color)
 	top := y + h/2 - 8.5*float64(len(lines)) + 5
@@ -63,7 +63,7 @@ func box(p *svg.Picture, x, y, w, h float64, color, title string, lines ...strin
 	p.Lines(x+w/2, top+18, "middle small soft", lines...)
 }
 
-// pipeline is the way from a model to what its user gets.
+// pipeline draws the steps from a model to the outputs of attach.
 func pipeline() *svg.Picture {
 	p := svg.New(640, 372, "How attach works",
 		"Your model gives features and earlier layers. A detector and an interval model are fitted on training rows, and calibrated on held-out rows. They give flags, intervals and prediction sets, in the command, in Go, in a service or in an ONNX file.")
@@ -81,15 +81,15 @@ func pipeline() *svg.Picture {
 	box(p, 424, 150, 200, 70, "green", "calibration", "what is unusual, and", "how wide is wide enough")
 
 	p.Arrow("soft", 524, 220, 524, 244, 320, 244, 320, 262)
-	for i, what := range []string{"p-values and flags", "prediction intervals", "prediction sets"} {
+	for i, output := range []string{"p-values and flags", "prediction intervals", "prediction sets"} {
 		x := 16 + 206*float64(i)
 		p.Rect(x, 264, 196, 38, 7, "w-orange s-orange")
-		p.Text(x+98, 288, "middle bold", what)
+		p.Text(x+98, 288, "middle bold", output)
 	}
-	for i, where := range []string{"command line", "Go package", "server", "ONNX file"} {
+	for i, destination := range []string{"command line", "Go package", "server", "ONNX file"} {
 		x := 16 + 154*float64(i)
 		p.Rect(x, 322, 146, 32, 7, "ground s-faint")
-		p.Text(x+73, 343, "middle", where)
+		p.Text(x+73, 343, "middle", destination)
 	}
 	p.Arrow("soft", 320, 302, 320, 321)
 	return p

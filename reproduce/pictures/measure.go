@@ -24,33 +24,33 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// Measured is all that the pictures show of the test models.
+// Measured holds all measurements of the test models that the pictures show.
 type Measured struct {
 	Alpha float64 `json:"alpha"`
-	// Calibration is the number of calibration rows, Digits and Letters of test rows,
-	// and FlaggedDigits and FlaggedLetters of those with a p-value of at most Alpha.
+	// Calibration counts calibration rows. Digits and Letters count test rows.
+	// FlaggedDigits and FlaggedLetters count test rows with a p-value of at most Alpha.
 	Calibration    int `json:"calibration"`
 	Digits         int `json:"digits"`
 	Letters        int `json:"letters"`
 	FlaggedDigits  int `json:"flagged_digits"`
 	FlaggedLetters int `json:"flagged_letters"`
-	// Hero are three digits and three letters.
+	// Hero holds three digits and three letters.
 	Hero []Example `json:"hero"`
-	// DigitPValues and LetterPValues count p-values in twenty bins.
+	// DigitPValues and LetterPValues are histograms of p-values with 20 bins.
 	DigitPValues  []int `json:"digit_p_values"`
 	LetterPValues []int `json:"letter_p_values"`
-	// Luck is, by the number of calibration rows, the false-alarm rate of each draw.
+	// Luck holds false-alarm rates for different numbers of calibration rows.
 	Luck  []Luck  `json:"luck"`
 	Drift []Drift `json:"drift"`
 	Audit Audit   `json:"audit"`
 	Toy   Toy     `json:"toy"`
-	// Easy and Hard are digits with their prediction sets at SetLevel.
+	// Easy and Hard are digits with prediction sets at SetLevel.
 	SetLevel   float64 `json:"set_level"`
 	Easy, Hard Example
 	Verdicts   []Verdict `json:"verdicts"`
 }
 
-// Example is an input with what is predicted for it.
+// Example is an input with its prediction.
 type Example struct {
 	Pixels     []byte    `json:"pixels"`
 	Class      int       `json:"class"`
@@ -62,41 +62,42 @@ type Example struct {
 	Set        []int     `json:"set,omitempty"`
 }
 
-// Luck is the false-alarm rates of draws of so many calibration rows.
+// Luck holds the false-alarm rate of each random calibration set with the given number of
+// rows.
 type Luck struct {
 	Rows  int       `json:"rows"`
 	Rates []float64 `json:"rates"`
 }
 
-// Drift is the evidence after every tenth row of a stream. A fraction Share of its second half
-// is letters.
+// Drift holds the evidence after every tenth row of a stream. In the second half of the
+// stream, the fraction Share of the rows is letters.
 type Drift struct {
 	Share    float64   `json:"share"`
 	Evidence []float64 `json:"evidence"`
-	Alarm    int       `json:"alarm"` // the row at which evidence reaches 100, or 0
+	Alarm    int       `json:"alarm"` // first row with evidence of at least 100, or 0 without alarm
 }
 
-// Audit is what an audit of all test rows finds.
+// Audit holds the results of an audit of all test rows.
 type Audit struct {
 	Rows             int     `json:"rows"`
 	Flagged          int     `json:"flagged"`
 	FlaggedDigits    int     `json:"flagged_digits"`
-	Outliers         int     `json:"outliers"` // at least, with 95 % confidence
+	Outliers         int     `json:"outliers"` // lower bound with 95 % confidence
 	Discoveries      int     `json:"discoveries"`
 	DiscoveredDigits int     `json:"discovered_digits"`
-	FDP              float64 `json:"fdp"` // of discoveries, at most, with 95 % confidence
+	FDP              float64 `json:"fdp"` // upper bound on the false fraction of discoveries, with 95 % confidence
 }
 
-// Toy is the regressor of one input.
+// Toy holds data and predictions of a regressor with one input.
 type Toy struct {
-	X, Y                 []float64 // of some rows fitted on
+	X, Y                 []float64 // every fifth row used for fitting
 	At                   []float64
 	Median, Lower, Upper []float64
 	PValue               []float64
 }
 
-// Verdict is what an evaluation says of one guarantee: hits of rows, with a
-// Clopper–Pearson interval of 95 %.
+// Verdict is the result of testing one guarantee. Low and High bound the true rate with a
+// 95 % Clopper–Pearson interval.
 type Verdict struct {
 	Name      string  `json:"name"`
 	Asked     float64 `json:"asked"`
@@ -105,39 +106,39 @@ type Verdict struct {
 	Low, High float64
 }
 
-// data are the rows of a file with what the model gives for them.
-type data struct {
+// batch holds the rows of a file with the model's features and outputs.
+type batch struct {
 	ood.Batch
 	set *inputs.Set
 }
 
-// bench is a model and how its rows are read.
-type bench struct {
-	model *featurize.Model
-	dir   string
-	raw   []byte
-	o     inputs.Options
+// modelRows reads rows from files and runs a model on them.
+type modelRows struct {
+	model          *featurize.Model
+	dir            string
+	preprocessJSON []byte
+	options        inputs.Options
 }
 
-func openBench(ctx context.Context, dir, name string, s *experiment.Settings) (*bench, error) {
+func openModelRows(ctx context.Context, dir, name string, s *experiment.Settings) (*modelRows, error) {
 	model, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: s.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{model: model, dir: dir, o: inputs.Options{Layout: model.Info().Layout}}
+	b := &modelRows{model: model, dir: dir, options: inputs.Options{Layout: model.Info().Layout}}
 	if strings.HasPrefix(name, "digits") {
-		if b.raw, err = os.ReadFile(filepath.Join(dir, "digits.preprocess.json")); err != nil {
+		if b.preprocessJSON, err = os.ReadFile(filepath.Join(dir, "digits.preprocess.json")); err != nil {
 			return nil, err
 		}
-		if b.o.Preprocess, err = preprocess.Parse(b.raw); err != nil {
+		if b.options.Preprocess, err = preprocess.Parse(b.preprocessJSON); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func (b *bench) read(ctx context.Context, name string) (d data, err error) {
-	if d.set, err = inputs.Open(ctx, filepath.Join(b.dir, name+".npz"), b.o); err != nil {
+func (b *modelRows) read(ctx context.Context, name string) (d batch, err error) {
+	if d.set, err = inputs.Open(ctx, filepath.Join(b.dir, name+".npz"), b.options); err != nil {
 		return d, err
 	}
 	d.Batch, err = b.model.All(ctx, d.set.Blocks(ctx, 64), d.set.Len(), nil)
@@ -145,7 +146,8 @@ func (b *bench) read(ctx context.Context, name string) (d data, err error) {
 	return d, err
 }
 
-// measure fits the default detector and intervals to the test models.
+// measure fits the default detector and intervals to the test models and measures
+// everything in Measured.
 func measure(ctx context.Context, s *experiment.Settings) (m Measured, err error) {
 	dir, err := os.MkdirTemp("", "pictures")
 	if err != nil {
@@ -155,22 +157,22 @@ func measure(ctx context.Context, s *experiment.Settings) (m Measured, err error
 	if err := os.CopyFS(dir, testmodels.FS); err != nil {
 		return m, err
 	}
-	if err := m.digits(ctx, dir, s); err != nil {
+	if err := m.measureDigits(ctx, dir, s); err != nil {
 		return m, fmt.Errorf("digits: %w", err)
 	}
-	if err := m.toy(ctx, dir, s); err != nil {
+	if err := m.measureToy(ctx, dir, s); err != nil {
 		return m, fmt.Errorf("toy: %w", err)
 	}
 	return m, nil
 }
 
-func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Settings) error {
-	b, err := openBench(ctx, dir, "digits_resnet", s)
+func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.Settings) error {
+	b, err := openModelRows(ctx, dir, "digits_resnet", s)
 	if err != nil {
 		return err
 	}
 	defer b.model.Close()
-	var rows [4]data
+	var rows [4]batch
 	for i, name := range []string{"digits_fit", "digits_cal", "digits_test", "letters"} {
 		if rows[i], err = b.read(ctx, name); err != nil {
 			return err
@@ -178,7 +180,7 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 	}
 	fitRows, cal, test, letters := rows[0], rows[1], rows[2], rows[3]
 	bundle, err := attach.Fit(ctx, attach.FitOptions{
-		Base: b.model.Base(attach.Classification), Preprocess: b.raw, Layout: b.o.Layout, Batch: fitRows.Batch, Cal: cal.Batch, Last: b.model.Last(), Trainer: s.Trainer,
+		Base: b.model.Base(attach.Classification), Preprocess: b.preprocessJSON, Layout: b.options.Layout, Batch: fitRows.Batch, Cal: cal.Batch, Last: b.model.Last(), Trainer: s.Trainer,
 	})
 	if err != nil {
 		return err
@@ -188,25 +190,25 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 	if err != nil {
 		return err
 	}
-	predict := func(d data) ([]attach.Prediction, error) { return predictor.Predict(ctx, attach.Rows{Batch: d.Batch}) }
-	onDigits, err := predict(test)
+	predict := func(d batch) ([]attach.Prediction, error) { return predictor.Predict(ctx, attach.Rows{Batch: d.Batch}) }
+	digitPredictions, err := predict(test)
 	if err != nil {
 		return err
 	}
-	onLetters, err := predict(letters)
+	letterPredictions, err := predict(letters)
 	if err != nil {
 		return err
 	}
-	onCal, err := predict(cal)
+	calPredictions, err := predict(cal)
 	if err != nil {
 		return err
 	}
-	m.Calibration, m.Digits, m.Letters = len(onCal), len(onDigits), len(onLetters)
-	m.DigitPValues, m.FlaggedDigits = histogram(onDigits)
-	m.LetterPValues, m.FlaggedLetters = histogram(onLetters)
+	m.Calibration, m.Digits, m.Letters = len(calPredictions), len(digitPredictions), len(letterPredictions)
+	m.DigitPValues, m.FlaggedDigits = histogram(digitPredictions)
+	m.LetterPValues, m.FlaggedLetters = histogram(letterPredictions)
 
-	example := func(d data, all []attach.Prediction, i int) (Example, error) {
-		pixels, err := grey(d.set, i)
+	example := func(d batch, all []attach.Prediction, i int) (Example, error) {
+		pixels, err := greyPixels(d.set, i)
 		p := all[i]
 		e := Example{Pixels: pixels, Class: p.Class, Confidence: p.Confidence, PValue: p.PValue, Flag: p.Flag, Label: -1, Set: p.Set}
 		if d.Labels != nil {
@@ -217,16 +219,16 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 		}
 		return e, err
 	}
-	// Three digits that pass, and three letters that are flagged though the model is
-	// sure: the first ones of different classes with little noise.
+	// Select three digits that pass, and three letters that are flagged although the model
+	// is confident. Take the first examples with little noise from different classes.
 	for _, part := range []struct {
-		d    data
+		d    batch
 		all  []attach.Prediction
 		flag bool
-	}{{test, onDigits, false}, {letters, onLetters, true}} {
-		found, seen := 0, map[int]bool{}
+	}{{test, digitPredictions, false}, {letters, letterPredictions, true}} {
+		count, seen := 0, map[int]bool{}
 		for i, p := range part.all {
-			if found == 3 {
+			if count == 3 {
 				break
 			}
 			letter := part.flag && part.d.Labels != nil && seen[100+part.d.Labels[i]]
@@ -237,7 +239,7 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 			if err != nil {
 				return err
 			}
-			if noise(e.Pixels) > 16 {
+			if edgeNoise(e.Pixels) > 16 {
 				continue
 			}
 			seen[p.Class] = true
@@ -245,28 +247,27 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 				seen[100+part.d.Labels[i]] = true
 			}
 			m.Hero = append(m.Hero, e)
-			found++
+			count++
 		}
 	}
-	// The hard digit is the first whose set holds as many classes as any, the true one
-	// among them; the easy one the first with little noise whose set
-	// holds one.
-	most := 0
-	for _, p := range onDigits {
-		most = max(most, len(p.Set))
+	// Hard is the first digit with a largest set that contains its true class. Easy is the
+	// first digit with little noise and a set of one class.
+	largest := 0
+	for _, p := range digitPredictions {
+		largest = max(largest, len(p.Set))
 	}
-	for i, p := range onDigits {
+	for i, p := range digitPredictions {
 		if m.Easy.Pixels == nil && len(p.Set) == 1 {
-			e, err := example(test, onDigits, i)
+			e, err := example(test, digitPredictions, i)
 			if err != nil {
 				return err
 			}
-			if noise(e.Pixels) <= 16 {
+			if edgeNoise(e.Pixels) <= 16 {
 				m.Easy = e
 			}
 		}
-		if m.Hard.Pixels == nil && len(p.Set) == most && slices.Contains(p.Set, test.Labels[i]) {
-			if m.Hard, err = example(test, onDigits, i); err != nil {
+		if m.Hard.Pixels == nil && len(p.Set) == largest && slices.Contains(p.Set, test.Labels[i]) {
+			if m.Hard, err = example(test, digitPredictions, i); err != nil {
 				return err
 			}
 		}
@@ -278,28 +279,25 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 		}
 		return s
 	}
-	m.luck(slices.Concat(scores(onCal), scores(onDigits)))
-	if err := m.drift(scores(onCal), scores(onDigits), scores(onLetters)); err != nil {
+	m.measureLuck(slices.Concat(scores(calPredictions), scores(digitPredictions)))
+	if err := m.measureDrift(scores(calPredictions), scores(digitPredictions), scores(letterPredictions)); err != nil {
 		return err
 	}
-	if err := m.audit(onDigits, onLetters); err != nil {
+	if err := m.measureAudit(digitPredictions, letterPredictions); err != nil {
 		return err
 	}
-	covered, right := 0, 0
-	for i, p := range onDigits {
+	covered := 0
+	for i, p := range digitPredictions {
 		if slices.Contains(p.Set, test.Labels[i]) {
 			covered++
 		}
-		if p.Class == test.Labels[i] {
-			right++
-		}
 	}
-	m.verdict("false alarms, digits", m.Alpha, m.FlaggedDigits, m.Digits)
-	m.verdict("coverage of sets, digits", m.SetLevel, covered, m.Digits)
+	m.addVerdict("false alarms, digits", m.Alpha, m.FlaggedDigits, m.Digits)
+	m.addVerdict("coverage of sets, digits", m.SetLevel, covered, m.Digits)
 	return nil
 }
 
-func (m *Measured) verdict(name string, asked float64, hits, rows int) {
+func (m *Measured) addVerdict(name string, asked float64, hits, rows int) {
 	low, high := hypothesis.Interval(hits, rows, .95)
 	m.Verdicts = append(m.Verdicts, Verdict{name, asked, hits, rows, low, high})
 }
@@ -315,8 +313,8 @@ func histogram(all []attach.Prediction) (counts []int, flagged int) {
 	return counts, flagged
 }
 
-// grey returns the pixels of an image as they are in the file.
-func grey(set *inputs.Set, i int) ([]byte, error) {
+// greyPixels returns the pixels of an image, scaled to 0–255.
+func greyPixels(set *inputs.Set, i int) ([]byte, error) {
 	x, err := set.Subset([]int{i}).All(context.Background())
 	if err != nil {
 		return nil, err
@@ -330,20 +328,20 @@ func grey(set *inputs.Set, i int) ([]byte, error) {
 	return pixels, nil
 }
 
-// noise is the standard deviation of the pixels at the edge of an image.
-func noise(grey []byte) float64 {
+// edgeNoise returns the standard deviation of the pixels at the edge of an image.
+func edgeNoise(grey []byte) float64 {
 	var edge []float64
 	for i, v := range grey {
-		if x, y := i%pixels, i/pixels; min(x, y) == 0 || max(x, y) == pixels-1 {
+		if x, y := i%digitSize, i/digitSize; min(x, y) == 0 || max(x, y) == digitSize-1 {
 			edge = append(edge, float64(v))
 		}
 	}
 	return stat.StdDev(edge, nil)
 }
 
-// luck draws calibration sets from all held-out digits, and measures the rate of
-// false alarms on the others.
-func (m *Measured) luck(scores []float64) {
+// measureLuck draws random calibration sets from all held-out digits and measures the
+// false-alarm rate on the remaining digits.
+func (m *Measured) measureLuck(scores []float64) {
 	const draws = 120
 	rng := rand.New(rand.NewPCG(1, 0))
 	for _, n := range []int{20, 50, 100, 200, 500, 1000} {
@@ -366,9 +364,10 @@ func (m *Measured) luck(scores []float64) {
 	}
 }
 
-// drift watches streams of test digits, in whose second half some rows are letters.
-func (m *Measured) drift(cal, digits, letters []float64) error {
-	for _, share := range []float64{0, .05, .2} {
+// measureDrift runs monitors on streams of test digits. In the second half of a stream,
+// letters replace some digits.
+func (m *Measured) measureDrift(cal, digits, letters []float64) error {
+	for _, fraction := range []float64{0, .05, .2} {
 		rng := rand.New(rand.NewPCG(2, 0))
 		stream := slices.Clone(digits)
 		rng.Shuffle(len(stream), func(i, j int) { stream[i], stream[j] = stream[j], stream[i] })
@@ -376,9 +375,9 @@ func (m *Measured) drift(cal, digits, letters []float64) error {
 		if err != nil {
 			return err
 		}
-		d := Drift{Share: share}
+		d := Drift{Share: fraction}
 		for i, score := range stream {
-			if i >= len(stream)/2 && rng.Float64() < share {
+			if i >= len(stream)/2 && rng.Float64() < fraction {
 				score = letters[rng.IntN(len(letters))]
 			}
 			if err := monitor.Add(score); err != nil {
@@ -398,28 +397,28 @@ func (m *Measured) drift(cal, digits, letters []float64) error {
 	return nil
 }
 
-func (m *Measured) audit(digits, letters []attach.Prediction) error {
-	// As attach audit does: half of the 5 % that the bounds may fail is spent on all
-	// rows, half on the two files.
+func (m *Measured) measureAudit(digits, letters []attach.Prediction) error {
+	// Bounds may fail with probability 5 %. Like attach audit, spend half of it on all rows
+	// and half on the two files.
 	const delta = .05
 	ranks, outliers := calibrate.NewRanks(m.Calibration), 0
 	for _, file := range [][]attach.Prediction{digits, letters} {
-		own := calibrate.NewRanks(m.Calibration)
+		fileRanks := calibrate.NewRanks(m.Calibration)
 		for _, p := range file {
-			if err := own.Add(p.PValue); err != nil {
+			if err := fileRanks.Add(p.PValue); err != nil {
 				return err
 			}
 		}
-		bounds, err := own.OutlierBounds(delta / 4)
+		bounds, err := fileRanks.OutlierBounds(delta / 4)
 		if err != nil {
 			return err
 		}
-		outliers += bounds.Outliers(own)
-		if err := ranks.Merge(own); err != nil {
+		outliers += bounds.Outliers(fileRanks)
+		if err := ranks.Merge(fileRanks); err != nil {
 			return err
 		}
 	}
-	found, err := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .1})
+	discoveries, err := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .1})
 	if err != nil {
 		return err
 	}
@@ -429,23 +428,23 @@ func (m *Measured) audit(digits, letters []attach.Prediction) error {
 	}
 	m.Audit = Audit{
 		Rows: ranks.Rows(), Flagged: m.FlaggedDigits + m.FlaggedLetters, FlaggedDigits: m.FlaggedDigits,
-		Outliers: outliers, Discoveries: found.Count, FDP: bounds.FDP(ranks, found.PValue),
+		Outliers: outliers, Discoveries: discoveries.Count, FDP: bounds.FDP(ranks, discoveries.PValue),
 	}
 	for _, p := range digits {
-		if p.PValue <= found.PValue {
+		if p.PValue <= discoveries.PValue {
 			m.Audit.DiscoveredDigits++
 		}
 	}
 	return nil
 }
 
-func (m *Measured) toy(ctx context.Context, dir string, s *experiment.Settings) error {
-	b, err := openBench(ctx, dir, "toy_regressor", s)
+func (m *Measured) measureToy(ctx context.Context, dir string, s *experiment.Settings) error {
+	b, err := openModelRows(ctx, dir, "toy_regressor", s)
 	if err != nil {
 		return err
 	}
 	defer b.model.Close()
-	var rows [3]data
+	var rows [3]batch
 	for i, name := range []string{"toy_fit", "toy_cal", "toy_test"} {
 		if rows[i], err = b.read(ctx, name); err != nil {
 			return err
@@ -468,44 +467,44 @@ func (m *Measured) toy(ctx context.Context, dir string, s *experiment.Settings) 
 	for i := range grid {
 		grid[i] = float32(from + (to-from)*float64(i)/(points-1))
 	}
-	line, err := b.model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, grid))
+	block, err := b.model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, grid))
 	if err != nil {
 		return err
 	}
-	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: line})
+	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: block})
 	if err != nil {
 		return err
 	}
-	short := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+	round4 := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 	for i, p := range predictions {
 		y := p.Targets[0]
-		m.Toy.At = append(m.Toy.At, short(float64(grid[i])))
-		m.Toy.Median, m.Toy.Lower, m.Toy.Upper = append(m.Toy.Median, short(y.Median)), append(m.Toy.Lower, short(y.Lower)), append(m.Toy.Upper, short(y.Upper))
-		m.Toy.PValue = append(m.Toy.PValue, short(p.PValue))
+		m.Toy.At = append(m.Toy.At, round4(float64(grid[i])))
+		m.Toy.Median, m.Toy.Lower, m.Toy.Upper = append(m.Toy.Median, round4(y.Median)), append(m.Toy.Lower, round4(y.Lower)), append(m.Toy.Upper, round4(y.Upper))
+		m.Toy.PValue = append(m.Toy.PValue, round4(p.PValue))
 	}
 	x, err := fitRows.set.All(ctx)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < x.Rows; i += 5 {
-		m.Toy.X, m.Toy.Y = append(m.Toy.X, short(float64(x.Data[i*x.Stride]))), append(m.Toy.Y, short(value(fitRows.set.Targets, i)))
+		m.Toy.X, m.Toy.Y = append(m.Toy.X, round4(float64(x.Data[i*x.Stride]))), append(m.Toy.Y, round4(targetValue(fitRows.set.Targets, i)))
 	}
-	tested, err := predictor.Predict(ctx, attach.Rows{Batch: test.Batch})
+	testPredictions, err := predictor.Predict(ctx, attach.Rows{Batch: test.Batch})
 	if err != nil {
 		return err
 	}
 	flagged, covered := 0, 0
-	for i, p := range tested {
+	for i, p := range testPredictions {
 		if p.Flag {
 			flagged++
 		}
-		if y := value(test.set.Targets, i); p.Targets[0].Lower <= y && y <= p.Targets[0].Upper {
+		if y := targetValue(test.set.Targets, i); p.Targets[0].Lower <= y && y <= p.Targets[0].Upper {
 			covered++
 		}
 	}
-	m.verdict("false alarms, toy", bundle.Calibration.Alpha, flagged, len(tested))
-	m.verdict("coverage of intervals, toy", bundle.Calibration.Level, covered, len(tested))
+	m.addVerdict("false alarms, toy", bundle.Calibration.Alpha, flagged, len(testPredictions))
+	m.addVerdict("coverage of intervals, toy", bundle.Calibration.Level, covered, len(testPredictions))
 	return nil
 }
 
-func value(y blas32.General, i int) float64 { return float64(y.Data[i*y.Stride]) }
+func targetValue(y blas32.General, i int) float64 { return float64(y.Data[i*y.Stride]) }

@@ -1,6 +1,6 @@
-// Package pictures draws the pictures of the documentation. What they show of the
-// test models is measured once and kept in measured.json; drawing is arithmetic, so
-// that a test can compare the files in docs/images with what is drawn.
+// Package pictures draws the pictures of the documentation. It measures the test models
+// once and keeps the results in measured.json. Drawing is deterministic, so a test can
+// compare docs/images with newly drawn pictures.
 package pictures
 
 import (
@@ -20,20 +20,20 @@ import (
 //go:embed measured.json
 var measuredJSON []byte
 
-// Experiment is what the command runs.
+// Experiment is the pictures command.
 var Experiment = experiment.Experiment{
 	Name:   "pictures",
 	Doc:    "the pictures of the documentation; needs no --data",
 	Shared: []string{"out", "ort-lib"},
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
-		again := flags.String("measure", "", "fit the test models again, and write what the pictures show of them to `file`")
+		measureFile := flags.String("measure", "", "fit the test models again, and write what the pictures show of them to `file`")
 		experiment.Redefine(flags, "out", "../docs", "`folder` of the documentation, whose pictures are replaced")
 		return func(ctx context.Context) error {
-			m, err := read()
-			if err != nil && *again == "" {
+			m, err := readMeasured()
+			if err != nil && *measureFile == "" {
 				return err
 			}
-			if *again != "" {
+			if *measureFile != "" {
 				if m, err = measure(ctx, s); err != nil {
 					return err
 				}
@@ -41,7 +41,7 @@ var Experiment = experiment.Experiment{
 				if err != nil {
 					return err
 				}
-				if err := os.WriteFile(*again, append(text, '\n'), 0o644); err != nil {
+				if err := os.WriteFile(*measureFile, append(text, '\n'), 0o644); err != nil {
 					return err
 				}
 			}
@@ -60,15 +60,15 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-func read() (m Measured, err error) {
+func readMeasured() (m Measured, err error) {
 	err = json.Unmarshal(measuredJSON, &m)
 	return m, err
 }
 
-// draw returns all pictures by their path in docs, where the figures of the
-// benchmarks are read.
+// draw returns all pictures, keyed by their path in docs. It reads the CSV files of the
+// benchmarks from docs.
 func draw(m Measured, docs string) (map[string]*svg.Picture, error) {
-	pictures, err := benchmarks(docs)
+	pictures, err := benchmarkPictures(docs)
 	if err != nil {
 		return nil, err
 	}

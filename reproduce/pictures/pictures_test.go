@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// TestPicturesAreCurrent compares the files of the documentation with what is drawn.
+// TestPicturesAreCurrent checks that the files of the documentation match newly drawn
+// pictures.
 func TestPicturesAreCurrent(t *testing.T) {
-	m, err := read()
+	m, err := readMeasured()
 	if err != nil {
 		t.Fatal(err)
 	}
