@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// Tick is a labelled place on an axis.
+// Tick is a labelled position on an axis.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// Ticks labels each value as it is.
+// Ticks labels each value with its shortest decimal form.
 func Ticks(values ...float64) (ticks []Tick) {
 	for _, v := range values {
 		ticks = append(ticks, Tick{v, strconv.FormatFloat(v, 'f', -1, 64)})
@@ -19,7 +19,8 @@ func Ticks(values ...float64) (ticks []Tick) {
 	return ticks
 }
 
-// Axis is what an axis shows. If Log, its values are positive.
+// Axis describes the range, the ticks and the label of an axis. If Log is set, the range
+// must be positive.
 type Axis struct {
 	Low, High float64
 	Log       bool
@@ -27,8 +28,9 @@ type Axis struct {
 	Label     string
 }
 
-// share is how far along the axis v lies; values beyond an end lie at it.
-func (a Axis) share(v float64) float64 {
+// position returns the position of v along the axis, from 0 to 1. Values outside the range
+// are clipped.
+func (a Axis) position(v float64) float64 {
 	low, high := a.Low, a.High
 	if a.Log {
 		low, high, v = math.Log(low), math.Log(high), math.Log(max(v, 1e-300))
@@ -36,21 +38,21 @@ func (a Axis) share(v float64) float64 {
 	return min(max((v-low)/(high-low), 0), 1)
 }
 
-// Plot is a pair of axes in a picture: its area without the labels.
+// Plot is a pair of axes in a picture. Left, Top, W and H give its area without the labels.
 type Plot struct {
 	*Picture
 	Left, Top, W, H float64
 	XAxis, YAxis    Axis
 }
 
-// X is where v lies across.
-func (p Plot) X(v float64) float64 { return p.Left + p.XAxis.share(v)*p.W }
+// X returns the horizontal coordinate of v.
+func (p Plot) X(v float64) float64 { return p.Left + p.XAxis.position(v)*p.W }
 
-// Y is where v lies from the top.
-func (p Plot) Y(v float64) float64 { return p.Top + (1-p.YAxis.share(v))*p.H }
+// Y returns the vertical coordinate of v, measured from the top.
+func (p Plot) Y(v float64) float64 { return p.Top + (1-p.YAxis.position(v))*p.H }
 
-// Axes draws lines at the ticks of y, the labels of both and the axes' names: of y
-// above the plot, of x below it.
+// Axes draws horizontal lines at the y ticks, the tick labels and the axis labels. The y
+// label is above the plot, and the x label is below.
 func (p Plot) Axes() {
 	for _, t := range p.YAxis.Ticks {
 		y := p.Y(t.At)
@@ -71,7 +73,7 @@ func (p Plot) Axes() {
 	}
 }
 
-// Curve draws a line through values. NaN breaks it.
+// Curve draws a line through points. A y of NaN interrupts the line.
 func (p Plot) Curve(x, y []float64, class string) {
 	var run [][2]float64
 	flush := func() {
@@ -102,16 +104,16 @@ func (p Plot) Band(x, low, high []float64, class string) {
 	p.Path(path(edge)+"Z", class)
 }
 
-// Dots draws a disc at each pair of values, all of them one element.
+// Dots draws a disc at each point, grouped in one element.
 func (p Plot) Dots(x, y []float64, r float64, class, opacity string) {
 	p.Raw(`<g class="%s" fill-opacity="%s">`, class, opacity)
 	for i := range x {
-		p.Raw(`<circle cx="%s" cy="%s" r="%s"/>`, num(p.X(x[i])), num(p.Y(y[i])), num(r))
+		p.Raw(`<circle cx="%s" cy="%s" r="%s"/>`, formatNumber(p.X(x[i])), formatNumber(p.Y(y[i])), formatNumber(r))
 	}
 	p.Raw(`</g>`)
 }
 
-// Level draws a dashed line at a value of y.
+// Level draws a dashed horizontal line at y.
 func (p Plot) Level(y float64, class string) {
 	p.Line(p.Left, p.Y(y), p.Left+p.W, p.Y(y), "dash "+class)
 }
