@@ -23,41 +23,41 @@ type record struct {
 	Fit        int                `json:"n_fit"`
 	Validation intervals.Measured `json:"validation"`
 	Test       intervals.Measured `json:"test"`
-	// Calibrated measures intervals conformalized on all validation rows. The same rows choose
-	// among settings.
+	// Calibrated measures intervals conformalized on all validation rows. It is optimistic
+	// because the same rows choose the configuration.
 	Calibrated intervals.Measured `json:"cqr_reused"`
-	// Honest measures intervals conformalized on one half of the validation rows, NCal of
-	// them. The other half chooses epochs and settings, by Choosing: its intervals
-	// conformalized on itself.
+	// Honest measures intervals conformalized on NCal validation rows, one half of all. The
+	// other half chooses the epoch and the parameters. It uses Choosing, the intervals
+	// conformalized on the choosing half itself.
 	Honest   intervals.Measured `json:"cqr"`
 	Choosing intervals.Measured `json:"cqr_choosing"`
 	NCal     int                `json:"n_cal"`
 	// Crossing is the fraction of neighbouring levels that cross before sorting, for methods
 	// that predict all levels.
 	Crossing float64 `json:"crossing,omitempty"`
-	Seconds  float64 `json:"seconds"` // of fitting; settings fitted together share it equally
+	Seconds  float64 `json:"seconds"` // time of fitting; configurations fitted together share it equally
 	Failed   string  `json:"failed,omitempty"`
 }
 
-// fitJob fits several settings of one method together, on one split of one set.
+// fitJob fits several configurations of one method together, on one split of one set.
 type fitJob struct {
 	set       uci.Set
 	data      uci.Data
 	seed      int
 	method    ood.Method
 	coverages []float64
-	keys      [][]intervals.Case // by coverage and setting
+	keys      [][]intervals.Case // by coverage and configuration
 	configs   []ood.Params
 	epochs    int
-	best      bool // keep the weights of the best epoch
+	best      bool // reports whether to keep the weights of the best epoch
 }
 
-// run fits the settings and measures their intervals. If training diverges, the records of
-// that setting have Failed set.
+// run fits the configurations and measures their intervals. If training of a configuration
+// diverges, Failed is set in its records.
 func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
-	half := len(parts.Cal) / 2
-	fit, choosing, calibrating, test := f.data.Select(parts.Fit), f.data.Select(parts.Cal[:half]), f.data.Select(parts.Cal[half:]), f.data.Select(parts.Test)
+	middle := len(parts.Cal) / 2
+	fit, choosing, calibrating, test := f.data.Select(parts.Fit), f.data.Select(parts.Cal[:middle]), f.data.Select(parts.Cal[middle:]), f.data.Select(parts.Test)
 	r := ood.Training{
 		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y, Trainer: trainer,
 		Levels: intervals.LevelsOf(f.coverages[0]), Seed: uint64(f.seed), Progress: progress,
@@ -111,11 +111,12 @@ func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(sh
 	return records, nil
 }
 
-// measure measures intervals on rows to choose by, rows to calibrate on and test rows.
-func measure(r ood.QuantileRegressor, coverage float64, chooses, calibrates, tests uci.Data) (record, error) {
-	levels, spread := intervals.LevelsOf(coverage), tests.Spread
+// measure measures the intervals of r on three groups of rows: for choosing, for
+// calibration and for testing.
+func measure(r ood.QuantileRegressor, coverage float64, choosingRows, calibrationRows, testRows uci.Data) (record, error) {
+	levels, spread := intervals.LevelsOf(coverage), testRows.Spread
 	alpha := 2 * levels[0]
-	choosing, calibrating, test := intervals.Predicted(r, chooses, levels), intervals.Predicted(r, calibrates, levels), intervals.Predicted(r, tests, levels)
+	choosing, calibrating, test := intervals.Predicted(r, choosingRows, levels), intervals.Predicted(r, calibrationRows, levels), intervals.Predicted(r, testRows, levels)
 	validation := choosing.With(calibrating)
 	m := record{Validation: validation.Measure(alpha, spread), Test: test.Measure(alpha, spread), NCal: len(calibrating.Y)}
 	var errs [3]error
@@ -125,8 +126,9 @@ func measure(r ood.QuantileRegressor, coverage float64, chooses, calibrates, tes
 	return m, errors.Join(errs[:]...)
 }
 
-// settingsOf returns a method's grid, or a small part of it. For networks it adds averaging,
-// and each dropout rate unless the setting has its own.
+// settingsOf returns the grid of a method, or a small part of it. For networks, it adds
+// averaging and combines each configuration with every dropout rate. A configuration that
+// has a dropout rate keeps it.
 func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) []ood.Params {
 	var grid []ood.Params
 	for i, config := range fitting.Grid(m) {
@@ -156,8 +158,8 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 func inSmallGrid(m ood.Method, i int) bool {
 	config := fitting.Grid(m)[i]
 	if !m.Needs.Trainer {
-		// A thousand trees cost little more than the first hundred, and a hundred are too few
-		// for the grid's learning rates.
+		// 1,000 trees cost little more than the first 100, and 100 are too few for the
+		// learning rates of the grid.
 		leaf, leaves := config["min_samples_leaf"]
 		return config["min_samples_split"] == 9. && (!leaves || leaf == 9. && config["learning_rate"].(float64) >= 1e-3)
 	}

@@ -1,11 +1,11 @@
 package table1
 
-// published is a cell of the paper's table of 95 % intervals: test coverage and width, each
-// with its standard deviation. The zero value means that the paper has no model there.
+// published is a cell of the paper's table of 95 % intervals: test coverage and width with
+// their standard deviations. The zero value means that the paper found no model.
 type published struct{ picp, picpStd, mpiw, mpiwStd float64 }
 
-// paperTable1 is table 1 of Tagasovska & Lopez-Paz (2019), by set and by our name of the
-// method. The paper's SQR was trained on two levels.
+// paperTable1 returns table 1 of Tagasovska & Lopez-Paz (2019), keyed by set and by our
+// name of the method. The paper trained SQR on two levels.
 func paperTable1() map[string]map[string]published {
 	return map[string]map[string]published{
 		"concrete": {

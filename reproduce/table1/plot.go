@@ -15,8 +15,8 @@ import (
 // widths is a series of points with error bars.
 type widths struct{ x, y, below, above []float64 }
 
-// plotTable draws the width of each method's intervals on each set, raw and conformalized,
-// beside the paper's. A row has no point if no model is in range or its intervals are
+// plotTable plots the width of each method's intervals on each set, raw and conformalized,
+// next to the paper's. A row has no point if no model is in range or its intervals are
 // unbounded.
 func plotTable(rows []tableRow, seeds int, path string) error {
 	var sets, series []string
@@ -38,7 +38,7 @@ func plotTable(rows []tableRow, seeds int, path string) error {
 		p.Add(boundary{float64(i) + .5})
 	}
 	gray := experiment.Color(7)
-	shapes := []struct { // one for each row of a method
+	shapes := []struct { // one shape for each row of a method
 		name  string
 		style draw.GlyphStyle
 	}{
@@ -52,35 +52,35 @@ func plotTable(rows []tableRow, seeds int, path string) error {
 			if r.method != method {
 				continue
 			}
-			at := float64(slices.Index(sets, r.set)) + .8*((float64(i)+.5)/float64(len(series))-.5)
-			add := func(to *widths, shift, mean, std float64) {
+			position := float64(slices.Index(sets, r.set)) + .8*((float64(i)+.5)/float64(len(series))-.5)
+			add := func(series *widths, shift, mean, std float64) {
 				if !(mean > 0) || math.IsInf(mean, 0) {
 					return
 				}
 				below := min(std, .9*mean) // a logarithmic axis cannot show zero
-				to.x, to.y = append(to.x, at+shift), append(to.y, mean)
-				to.below, to.above = append(to.below, below), append(to.above, std)
+				series.x, series.y = append(series.x, position+shift), append(series.y, mean)
+				series.below, series.above = append(series.below, below), append(series.above, std)
 				low, high = min(low, mean-below), max(high, mean+std)
 			}
 			if r.cqr {
-				add(&cqr, .025, r.narrow.mpiw, r.narrow.mpiwStd)
+				add(&cqr, .025, r.selected.mpiw, r.selected.mpiwStd)
 				continue
 			}
-			add(&raw, 0, r.narrow.mpiw, r.narrow.mpiwStd)
+			add(&raw, 0, r.selected.mpiw, r.selected.mpiwStd)
 			if r.published {
 				add(&paper, -.025, r.paper.mpiw, 0)
 			}
 		}
-		for j, of := range []widths{raw, cqr, paper} {
-			if len(of.x) == 0 {
+		for j, points := range []widths{raw, cqr, paper} {
+			if len(points.x) == 0 {
 				continue
 			}
 			style := shapes[j].style
 			style.Color = experiment.Color(i)
 			if j < 2 {
-				p.Add(p.Bars(of.x, of.y, of.below, of.above, style.Color, 3))
+				p.Add(p.Bars(points.x, points.y, points.below, points.above, style.Color, 3))
 			}
-			p.Add(p.Dots(of.x, of.y, style))
+			p.Add(p.Dots(points.x, points.y, style))
 		}
 		p.Legend.Add(method, glyph(experiment.Dot(experiment.Color(i), 3, draw.BoxGlyph{})))
 	}
@@ -106,8 +106,8 @@ type boundary struct{ x float64 }
 
 // Plot implements plot.Plotter.
 func (b boundary) Plot(c draw.Canvas, p *plot.Plot) {
-	at, _ := p.Transforms(&c)
-	c.StrokeLine2(draw.LineStyle{Color: experiment.Pale(), Width: vg.Points(.5)}, at(b.x), c.Min.Y, at(b.x), c.Max.Y)
+	toCanvas, _ := p.Transforms(&c)
+	c.StrokeLine2(draw.LineStyle{Color: experiment.Pale(), Width: vg.Points(.5)}, toCanvas(b.x), c.Min.Y, toCanvas(b.x), c.Max.Y)
 }
 
 func logTicks() []plot.Tick {

@@ -11,17 +11,17 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// tableRow is a method on a set, either as trained or conformalized.
+// tableRow holds the results of one method on one set, either as trained or conformalized.
 type tableRow struct {
 	set, method string
 	coverage    float64
 	cqr         bool
-	every       cell // by the rule of the paper's text; raw intervals only
-	narrow      cell // by the rule of the paper's scripts, or by conformalized
+	averaged    cell // selected by the rule of the paper's text; only for raw intervals
+	selected    cell // selected by the rule of the paper's scripts, or by conformalized
 	paper       published
 	published   bool
 	crossing    float64
-	seconds     float64 // of all fits
+	seconds     float64 // total time of all fits
 	failed      int
 }
 
@@ -30,7 +30,7 @@ func (s *settings) report(keys []intervals.Case, results *store) error {
 	for _, coverage := range s.Coverages {
 		for _, set := range s.Plan.Sets {
 			for _, m := range s.Methods {
-				rows = append(rows, rowsOf(set.Name, m.Name, coverage, s.tested[set.Name], keys, results)...)
+				rows = append(rows, rowsOf(set.Name, m.Name, coverage, s.testRows[set.Name], keys, results)...)
 			}
 		}
 	}
@@ -38,26 +38,26 @@ func (s *settings) report(keys []intervals.Case, results *store) error {
 		return err
 	}
 	for _, coverage := range s.Coverages {
-		var of []tableRow
+		var matching []tableRow
 		for _, r := range rows {
 			if r.coverage == coverage {
-				of = append(of, r)
+				matching = append(matching, r)
 			}
 		}
-		s.printTable(of)
-		printSummary(s.Stdout, of, s.Seeds)
+		s.printTable(matching)
+		printSummary(s.Stdout, matching, s.Seeds)
 		path := filepath.Join(s.Out, "table1-"+strings.TrimPrefix(strconv.FormatFloat(coverage, 'g', -1, 64), "0."))
-		if err := plotTable(of, s.Seeds, path); err != nil {
+		if err := plotTable(matching, s.Seeds, path); err != nil {
 			return err
 		}
-		if err := experiment.WriteText(path+".md", markdownTable(of, s.Seeds)); err != nil {
+		if err := experiment.WriteText(path+".md", markdownTable(matching, s.Seeds)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func rowsOf(set, method string, coverage float64, tested int, keys []intervals.Case, results *store) []tableRow {
+func rowsOf(set, method string, coverage float64, testRows int, keys []intervals.Case, results *store) []tableRow {
 	raw := tableRow{set: set, method: method, coverage: coverage}
 	var records []record
 	for _, k := range keys {
@@ -80,8 +80,8 @@ func rowsOf(set, method string, coverage float64, tested int, keys []intervals.C
 		raw.paper, raw.published = paperCell(set, method)
 	}
 	cqr := raw
-	raw.every, raw.narrow = everyModel(records), narrowest(records)
-	cqr.cqr, cqr.published, cqr.narrow = true, false, conformalized(records, tested)
+	raw.averaged, raw.selected = everyModel(records), narrowest(records)
+	cqr.cqr, cqr.published, cqr.selected = true, false, conformalized(records, testRows)
 	return []tableRow{raw, cqr}
 }
 
@@ -96,10 +96,10 @@ func (c cell) String() string {
 	if c.none() {
 		return "none"
 	}
-	return figures(c.picp, c.picpStd, c.mpiw, c.mpiwStd)
+	return formatCell(c.picp, c.picpStd, c.mpiw, c.mpiwStd)
 }
 
-func figures(picp, picpStd, mpiw, mpiwStd float64) string {
+func formatCell(picp, picpStd, mpiw, mpiwStd float64) string {
 	return fmt.Sprintf("%s±%s (%s±%s)", experiment.Short(picp, 3), experiment.Short(picpStd, 3), experiment.Short(mpiw, 3), experiment.Short(mpiwStd, 3))
 }
 
@@ -135,15 +135,15 @@ func (s *settings) printTable(rows []tableRow) {
 			name = ""
 		}
 		set = r.set
-		every, models, promise := r.every.String(), strconv.Itoa(r.every.models), ""
+		every, models, guarantee := r.averaged.String(), strconv.Itoa(r.averaged.models), ""
 		if r.cqr {
 			every, models = "", ""
-			promise = experiment.Short(r.narrow.expected, 4)
-			if r.narrow.stderr > 0 {
-				promise += fmt.Sprintf(" %+.1f", (r.narrow.picp-r.narrow.expected)/r.narrow.stderr)
+			guarantee = experiment.Short(r.selected.expected, 4)
+			if r.selected.stderr > 0 {
+				guarantee += fmt.Sprintf(" %+.1f", (r.selected.picp-r.selected.expected)/r.selected.stderr)
 			}
 		}
-		fmt.Fprintf(w, columns, name, r.label(), r.paperText(), models, every, strconv.Itoa(r.narrow.seeds), r.narrow.String(), promise)
+		fmt.Fprintf(w, columns, name, r.label(), r.paperText(), models, every, strconv.Itoa(r.selected.seeds), r.selected.String(), guarantee)
 	}
 }
 
@@ -162,13 +162,13 @@ func tableLines(rows []tableRow) [][]string {
 			if r.cqr {
 				promised = c.expected
 			}
-			ours := []any{r.coverage, r.set, r.method, r.cqr, rule, c.models, c.seeds, c.picp, c.picpStd, c.mpiw, c.mpiwStd, c.score, promised}
-			lines = append(lines, experiment.Cells(6, slices.Concat(ours, paper, []any{r.crossing, r.seconds, r.failed})...))
+			measured := []any{r.coverage, r.set, r.method, r.cqr, rule, c.models, c.seeds, c.picp, c.picpStd, c.mpiw, c.mpiwStd, c.score, promised}
+			lines = append(lines, experiment.Cells(6, slices.Concat(measured, paper, []any{r.crossing, r.seconds, r.failed})...))
 		}
 		if !r.cqr {
-			line("text", r.every)
+			line("text", r.averaged)
 		}
-		line("narrowest", r.narrow)
+		line("narrowest", r.selected)
 	}
 	return lines
 }
@@ -197,7 +197,7 @@ func markdownTable(rows []tableRow, seeds int) string {
 		for _, set := range sets {
 			r := cells[set][label]
 			published = published || r.published
-			paper, ours = append(paper, r.paperText()), append(ours, r.narrow.short(seeds))
+			paper, ours = append(paper, r.paperText()), append(ours, r.selected.short(seeds))
 		}
 		if published {
 			fmt.Fprintf(w, "| %s, the paper's | %s |\n", label, strings.Join(paper, " | "))
@@ -207,7 +207,7 @@ func markdownTable(rows []tableRow, seeds int) string {
 	return w.String()
 }
 
-// short formats coverage and width without deviations.
+// short formats coverage and width without standard deviations.
 func (c cell) short(seeds int) string {
 	if c.none() {
 		return "none"

@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// cell summarises one method on one set, under one rule of choosing models.
+// cell summarises one method on one set, under one rule for choosing models.
 type cell struct {
-	models, seeds    int // models in range, and seeds with such a model
+	models, seeds    int // numbers of models in range, and of seeds with such a model
 	picp, picpStd    float64
 	mpiw, mpiwStd    float64
 	score            float64
-	expected, stderr float64 // guaranteed coverage after conformalization, and the standard error of the mean
+	expected, stderr float64 // guaranteed coverage after conformal calibration, and standard error of the mean
 }
 
 func (c cell) none() bool { return c.models == 0 }
@@ -54,7 +54,7 @@ func narrowest(records []record) cell {
 // conformalized chooses, for each seed, the model with the narrowest intervals on one half of
 // the validation rows, calibrated on that half. It then calibrates the chosen model on the
 // other half. tested is the number of test rows.
-func conformalized(records []record, tested int) cell {
+func conformalized(records []record, testRows int) cell {
 	c := bestPerSeed(records,
 		func(record) bool { return true },
 		func(r record) float64 { return r.Choosing.Width() },
@@ -62,7 +62,7 @@ func conformalized(records []record, tested int) cell {
 	if len(records) > 0 {
 		alpha := 1 - records[0].Coverage
 		c.expected = hypothesis.ExpectedCoverage(records[0].NCal, alpha)
-		c.stderr = intervals.CoverageError(records[0].NCal, tested, alpha) / math.Sqrt(float64(c.seeds))
+		c.stderr = intervals.CoverageError(records[0].NCal, testRows, alpha) / math.Sqrt(float64(c.seeds))
 	}
 	return c
 }
@@ -89,7 +89,8 @@ func bestPerSeed(records []record, eligible func(record) bool, width func(record
 	return summarise(chosen, len(seeds))
 }
 
-// summarise computes standard deviations with denominator n, as NumPy does.
+// summarise computes the means of the chosen models. Standard deviations have the
+// denominator n, as in NumPy.
 func summarise(chosen []intervals.Measured, seeds int) cell {
 	c := cell{models: len(chosen), seeds: seeds}
 	if c.none() {

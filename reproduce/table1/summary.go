@@ -14,19 +14,19 @@ import (
 // printSummary compares SQR with the paper's SQR and with the other methods. It uses only rows
 // that have a model for every seed.
 func printSummary(w io.Writer, rows []tableRow, seeds int) {
-	best := map[string]map[bool]tableRow{} // by set, then by whether it is SQR: the narrowest row
+	best := map[string]map[bool]tableRow{} // narrowest row by set and by whether it is SQR
 	var sets []string
 	for _, r := range rows {
-		if !r.holds(seeds) {
+		if !r.meetsLevel(seeds) {
 			continue
 		}
 		if best[r.set] == nil {
 			best[r.set] = map[bool]tableRow{}
 			sets = append(sets, r.set)
 		}
-		b, found := best[r.set][r.ours()]
-		if !found || r.narrow.mpiw < b.narrow.mpiw {
-			best[r.set][r.ours()] = r
+		b, found := best[r.set][r.isSQR()]
+		if !found || r.selected.mpiw < b.selected.mpiw {
+			best[r.set][r.isSQR()] = r
 		}
 	}
 	fmt.Fprintf(w, "\nnarrowest of those with a model for every seed and a mean test coverage within %g of the level\n", tolerance)
@@ -36,9 +36,9 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 		other, others := best[set][false]
 		line := fmt.Sprintf("%-9s", set)
 		if found {
-			line += fmt.Sprintf(" %-22s %6s", ours.label(), experiment.Short(ours.narrow.mpiw, 3))
+			line += fmt.Sprintf(" %-22s %6s", ours.label(), experiment.Short(ours.selected.mpiw, 3))
 			if paper, ok := paperCell(set, "sqr"); ok && ours.coverage == .95 {
-				line += fmt.Sprintf(" %6s %7.2f", experiment.Short(paper.mpiw, 2), ours.narrow.mpiw/paper.mpiw)
+				line += fmt.Sprintf(" %6s %7.2f", experiment.Short(paper.mpiw, 2), ours.selected.mpiw/paper.mpiw)
 			} else {
 				line += fmt.Sprintf(" %6s %7s", "", "")
 			}
@@ -46,9 +46,9 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 			line += fmt.Sprintf(" %-22s %6s %6s %7s", "none", "", "", "")
 		}
 		if others {
-			line += fmt.Sprintf("   %-28s %6s", other.label(), experiment.Short(other.narrow.mpiw, 3))
+			line += fmt.Sprintf("   %-28s %6s", other.label(), experiment.Short(other.selected.mpiw, 3))
 			if found {
-				line += fmt.Sprintf(" %.2f", ours.narrow.mpiw/other.narrow.mpiw)
+				line += fmt.Sprintf(" %.2f", ours.selected.mpiw/other.selected.mpiw)
 			}
 		}
 		fmt.Fprintln(w, line)
@@ -56,16 +56,16 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 	printMethods(w, rows, seeds)
 }
 
-// holds reports whether a row has a model for every seed, bounded intervals and test coverage
-// within tolerance of the level.
-func (r tableRow) holds(seeds int) bool {
-	return r.narrow.seeds >= seeds && !math.IsInf(r.narrow.mpiw, 1) && math.Abs(r.narrow.picp-r.coverage) <= tolerance
+// meetsLevel reports whether a row has a model for every seed, bounded intervals and test
+// coverage within tolerance of the level.
+func (r tableRow) meetsLevel(seeds int) bool {
+	return r.selected.seeds >= seeds && !math.IsInf(r.selected.mpiw, 1) && math.Abs(r.selected.picp-r.coverage) <= tolerance
 }
 
-func (r tableRow) ours() bool { return strings.HasPrefix(r.method, "sqr") }
+func (r tableRow) isSQR() bool { return strings.HasPrefix(r.method, "sqr") }
 
-// printMethods prints how each row does over all sets. No row is chosen by its test results
-// here, so the figures are not optimistic.
+// printMethods summarises each row over all sets. Test results choose no row here, so the
+// numbers are not optimistic.
 func printMethods(w io.Writer, rows []tableRow, seeds int) {
 	fmt.Fprintf(w, "\nover all sets: those with a model for every seed, covered within %g, no wider than the paper's SQR (to its two digits); geometric mean of width over the paper's SQR\n", tolerance)
 	fmt.Fprintf(w, "%-28s %6s %6s %9s %9s\n", "method", "models", "holds", "no wider", "geo.mean")
@@ -82,15 +82,15 @@ func printMethods(w io.Writer, rows []tableRow, seeds int) {
 			tallies[r.label()] = t
 			labels = append(labels, r.label())
 		}
-		if r.narrow.seeds >= seeds {
+		if r.selected.seeds >= seeds {
 			t.full++
 		}
-		if r.holds(seeds) {
+		if r.meetsLevel(seeds) {
 			t.holds++
 		}
-		if paper, ok := paperCell(r.set, "sqr"); ok && r.coverage == .95 && !r.narrow.none() {
-			t.ratios = append(t.ratios, r.narrow.mpiw/paper.mpiw)
-			t.narrow += int(experiment.Indicator(r.holds(seeds) && r.narrow.mpiw < paper.mpiw+.005))
+		if paper, ok := paperCell(r.set, "sqr"); ok && r.coverage == .95 && !r.selected.none() {
+			t.ratios = append(t.ratios, r.selected.mpiw/paper.mpiw)
+			t.narrow += int(experiment.Indicator(r.meetsLevel(seeds) && r.selected.mpiw < paper.mpiw+.005))
 		}
 	}
 	for _, label := range labels {

@@ -1,6 +1,6 @@
-// Package table1 reproduces the paper's table of prediction intervals: data sets by methods,
-// each method over its grid and over random splits. Results are stored as they are measured,
-// so an interrupted run can continue.
+// Package table1 reproduces the paper's table of prediction intervals. It measures every
+// method on every data set, with all configurations of its grid and several random splits.
+// Each result is saved at once, so an interrupted run can resume.
 package table1
 
 import (
@@ -24,7 +24,7 @@ var Experiment = experiment.Experiment{
 	Shared:  []string{"data", "sets", "methods", "seeds", "epochs", "parallel", "out", "ort-lib"},
 	Resumes: true,
 	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
-		s := &settings{Settings: shared, tested: map[string]int{}, plan: intervals.Define(flags, shared)}
+		s := &settings{Settings: shared, testRows: map[string]int{}, plan: intervals.Define(flags, shared)}
 		flags.StringVar(&s.grid, "grid", "full", "settings to choose among: `full` (the paper's) or small")
 		flags.StringVar(&s.rates, "dropout", "0", "dropout `rates` in the grid of networks that have none of their own")
 		flags.Float64Var(&s.averaging, "averaging", .9, "`factor` of a running mean of the weights of networks over epochs (0: none)")
@@ -43,8 +43,8 @@ type settings struct {
 	averaging         float64
 	reportOnly        bool
 
-	dropout []float64      // parsed dropout rates
-	tested  map[string]int // number of test rows by set, filled as sets are read
+	dropout  []float64      // parsed dropout rates
+	testRows map[string]int // number of test rows by set; jobs fills it
 }
 
 type store = experiment.Store[intervals.Case, record]
@@ -97,26 +97,26 @@ func (s *settings) check() (err error) {
 	return nil
 }
 
-// jobs returns the jobs that are not measured yet. keys are all results that the table needs.
+// jobs returns the jobs without results, and the keys of all results that the table needs.
 func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.Job, keys []intervals.Case, err error) {
 	for _, set := range s.Plan.Sets {
 		data, err := set.Read(ctx, s.Data)
 		if err != nil {
 			return nil, nil, err
 		}
-		s.tested[set.Name] = len(experiment.SplitRows(data.X.Rows, 0).Test)
+		s.testRows[set.Name] = len(experiment.SplitRows(data.X.Rows, 0).Test)
 		for seed := range s.Seeds {
 			for _, m := range s.Methods {
-				together := [][]float64{s.Coverages}
+				coverageGroups := [][]float64{s.Coverages}
 				if m.Needs.Levels || m.Needs.Ends {
-					together = nil
+					coverageGroups = nil
 					for _, c := range s.Coverages {
-						together = append(together, []float64{c})
+						coverageGroups = append(coverageGroups, []float64{c})
 					}
 				}
-				for _, coverages := range together {
+				for _, coverages := range coverageGroups {
 					f := fitJob{set: set, data: data, seed: seed, method: m, coverages: coverages}
-					keys = append(keys, f.fill(s, results)...)
+					keys = append(keys, f.addMissing(s, results)...)
 					if len(f.configs) > 0 {
 						jobs = append(jobs, f.job(s.Trainer, results))
 					}
@@ -127,7 +127,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 	return jobs, keys, nil
 }
 
-// job returns a Job that measures the settings and stores the results.
+// job returns a Job that measures the configurations and stores the results.
 func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
@@ -138,8 +138,9 @@ func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	}
 }
 
-// fill adds the settings without results, and returns the keys of all settings.
-func (f *fitJob) fill(s *settings, results *store) (all []intervals.Case) {
+// addMissing adds the configurations without results to the job. It returns the keys of all
+// configurations.
+func (f *fitJob) addMissing(s *settings, results *store) (all []intervals.Case) {
 	keep := ""
 	if f.method.Needs.Trainer {
 		f.best, keep = s.keep == "best", s.keep
@@ -169,7 +170,7 @@ func (f *fitJob) fill(s *settings, results *store) (all []intervals.Case) {
 	return all
 }
 
-// cost returns a number proportional to the time that a method needs.
+// cost returns a number proportional to the fitting time.
 func (f fitJob) cost() float64 {
 	return float64(f.data.X.Rows*len(f.configs)) * float64(max(f.epochs, 1))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// madeUp returns a result with given validation and test intervals.
-func madeUp(seed int, config string, val, valWidth, test, testWidth float64) record {
+// newRecord returns a record with the given validation and test intervals.
+func newRecord(seed int, config string, val, valWidth, test, testWidth float64) record {
 	return record{
 		Case:       intervals.Case{Set: "s", Seed: seed, Method: "m", Config: config, Coverage: .95},
 		Validation: intervals.Measured{PICP: val, MPIW: valWidth}, Test: intervals.Measured{PICP: test, MPIW: testWidth},
@@ -23,12 +23,12 @@ func madeUp(seed int, config string, val, valWidth, test, testWidth float64) rec
 
 func TestRules(t *testing.T) {
 	records := []record{
-		madeUp(0, "a", .95, .4, .94, .41),
-		madeUp(0, "b", .975, .3, .96, .29), // exactly at the end of the range: counts as in range
-		madeUp(0, "c", .98, .1, .99, .11),  // covers too much
-		madeUp(1, "a", .925, .5, .90, .6),
-		madeUp(1, "b", .92, .2, .91, .2), // covers too little
-		madeUp(2, "a", .5, .2, .4, .2),
+		newRecord(0, "a", .95, .4, .94, .41),
+		newRecord(0, "b", .975, .3, .96, .29), // coverage exactly at the end of the range is in range
+		newRecord(0, "c", .98, .1, .99, .11),  // coverage too high
+		newRecord(1, "a", .925, .5, .90, .6),
+		newRecord(1, "b", .92, .2, .91, .2), // coverage too low
+		newRecord(2, "a", .5, .2, .4, .2),
 	}
 	for name, tt := range map[string]struct {
 		got                               cell
@@ -46,18 +46,18 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %d models of %d seeds, want %d of %d", name, c.models, c.seeds, tt.models, tt.seeds)
 		}
 		for _, v := range []struct {
-			what      string
+			label     string
 			got, want float64
 		}{{"coverage", c.picp, tt.picp}, {"its deviation", c.picpStd, tt.picpStd}, {"width", c.mpiw, tt.mpiw}, {"its deviation", c.mpiwStd, tt.mpiwStd}, {"promise", c.expected, tt.exp}} {
 			if v.want >= 0 && math.Abs(v.got-v.want) > 1e-9 {
-				t.Errorf("%s: %s %v, want %v", name, v.what, v.got, v.want)
+				t.Errorf("%s: %s %v, want %v", name, v.label, v.got, v.want)
 			}
 		}
 	}
 }
 
 func TestUnbounded(t *testing.T) {
-	r := madeUp(0, "a", .95, .4, 1, 0)
+	r := newRecord(0, "a", .95, .4, 1, 0)
 	r.Honest = intervals.Measured{PICP: 1, Unbounded: true}
 	c := conformalized([]record{r}, 10)
 	if !math.IsInf(c.mpiw, 1) || !strings.Contains(c.String(), "∞") {
@@ -91,9 +91,9 @@ func TestPaperTable(t *testing.T) {
 
 func TestMarkdownTable(t *testing.T) {
 	raw := tableRow{set: "concrete", method: "sqr", coverage: .95, published: true, paper: published{.94, .03, .31, .06}}
-	raw.narrow = cell{models: 2, seeds: 2, picp: .9412, mpiw: .2871}
+	raw.selected = cell{models: 2, seeds: 2, picp: .9412, mpiw: .2871}
 	cqr := raw
-	cqr.cqr, cqr.published, cqr.narrow = true, false, cell{models: 3, seeds: 3, picp: .952, mpiw: math.Inf(1)}
+	cqr.cqr, cqr.published, cqr.selected = true, false, cell{models: 3, seeds: 3, picp: .952, mpiw: math.Inf(1)}
 	empty := tableRow{set: "yacht", method: "sqr", coverage: .95, published: true}
 	got := markdownTable([]tableRow{raw, cqr, empty}, 3)
 	for _, want := range []string{
@@ -108,7 +108,7 @@ func TestMarkdownTable(t *testing.T) {
 
 func TestMethodsOverAllSets(t *testing.T) {
 	row := func(set string, cqr bool, seeds int, picp, mpiw float64) tableRow {
-		return tableRow{set: set, method: "sqr", coverage: .95, cqr: cqr, narrow: cell{models: seeds, seeds: seeds, picp: picp, mpiw: mpiw}}
+		return tableRow{set: set, method: "sqr", coverage: .95, cqr: cqr, selected: cell{models: seeds, seeds: seeds, picp: picp, mpiw: mpiw}}
 	}
 	var b strings.Builder
 	printMethods(&b, []tableRow{
@@ -126,14 +126,14 @@ func TestMethodsOverAllSets(t *testing.T) {
 	}
 }
 
-// TestTable1 runs the table on a toy set twice. The second run has nothing left to measure.
+// TestTable1 runs the table on a toy set twice. The second run finds all results saved.
 func TestTable1(t *testing.T) {
 	data, out := experimenttest.Yacht(t), t.TempDir()
-	run := func(seeds string, more ...string) (code int, stdout, stderr string) {
+	run := func(seeds string, extraArgs ...string) (code int, stdout, stderr string) {
 		return experimenttest.Run(t, Experiment, append([]string{
 			"--data", data, "--sets", "yacht", "--methods", "sqr,sqr-two-level,quantile-forest", "--seeds", seeds,
 			"--epochs", "30", "--grid", "small", "--out", out, "--coverage", ".95,.8", "--parallel", "2",
-		}, more...)...)
+		}, extraArgs...)...)
 	}
 	code, first, stderr := run("1")
 	if code != 0 {
