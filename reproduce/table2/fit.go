@@ -13,13 +13,13 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// key identifies a line of results by everything that its measurement depends on.
+// key identifies a result by everything that its measurement depends on.
 type key struct {
 	Network string `json:"network"`
-	SHA256  string `json:"sha256"` // first digits of the digest of the network's file
+	SHA256  string `json:"sha256"` // first 12 hex digits of the network's SHA-256
 	Out     string `json:"out"`
 	Method  string `json:"method"`
-	Config  string `json:"config"` // in the text form of ood.Params
+	Config  string `json:"config"` // text of ood.Params
 	Seed    uint64 `json:"seed"`
 	// Rows are the limits of fit, in-distribution and OOD rows; 0 means all.
 	Rows [3]int `json:"rows"`
@@ -34,11 +34,12 @@ type record struct {
 	In  int `json:"n_in"`
 	N   int `json:"n_out"`
 	compare.Metrics
-	Error   float64 `json:"in_error"` // error rate of the network on the in-distribution rows
+	Error   float64 `json:"in_error"` // error rate of the network on in-distribution rows
 	Variant string  `json:"variant,omitempty"`
 	Failed  string  `json:"failed,omitempty"`
-	// FitSeconds and ScoreMicroseconds are divided equally among configurations that were
-	// fitted together.
+	// FitSeconds is the time to fit all configurations of the method together, divided by
+	// their number. ScoreMicroseconds is the mean time to score one row with one
+	// configuration.
 	FitSeconds        float64 `json:"fit_seconds"`
 	ScoreMicroseconds float64 `json:"score_us"`
 }
@@ -69,7 +70,8 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 	return configs
 }
 
-// configs returns the configurations of a row. A configuration may occur more than once.
+// configs returns the configurations of a row. Duplicates are possible, because the paper's
+// grid has some.
 func (r paperRow) configs(m ood.Method) []ood.Params {
 	switch {
 	case r.grid != nil:
@@ -97,10 +99,10 @@ func (s *settings) rowsOf(m ood.Method) [3]int {
 type fitJob struct {
 	network networks.Measured
 	method  ood.Method
-	configs []ood.Params // only those without results
+	configs []ood.Params // configurations without results
 	rows    [3]int
 	seed    uint64
-	limit   time.Duration // 0: no limit
+	limit   time.Duration // time limit of the job; 0 means no limit
 }
 
 func (f fitJob) keyOf(out string, config ood.Params) key {
@@ -109,8 +111,8 @@ func (f fitJob) keyOf(out string, config ood.Params) key {
 	}
 }
 
-// fitting returns a job for the configurations that have no results yet.
-func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fitJob {
+// newFitJob returns a job for the configurations without results.
+func (s *settings) newFitJob(n networks.Measured, m ood.Method, results *store) fitJob {
 	f := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed, limit: s.limit}
 	for _, config := range s.configsOf(m) {
 		for _, out := range n.Outs() {
@@ -123,8 +125,8 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 	return f
 }
 
-// run fits and measures the configurations. If a method fails, the failure is recorded as a
-// result.
+// run fits and measures the configurations. A failure of the method becomes a result with
+// Failed set.
 func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
 	c := compare.Options{Training: im.Training, Test: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
@@ -139,12 +141,12 @@ func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(shar
 	}
 	var records []record
 	for i := range outs {
-		// An oracle is fitted with a single OOD set at a time, as in the paper.
-		some, err := f.measure(ctx, c, outs[i:i+1])
+		// Fit an oracle with a single OOD set at a time, as in the paper.
+		batch, err := f.measure(ctx, c, outs[i:i+1])
 		if err != nil {
 			return nil, err
 		}
-		records = append(records, some...)
+		records = append(records, batch...)
 	}
 	return records, nil
 }
@@ -157,10 +159,10 @@ func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.O
 	}
 	defer stop()
 	records := map[key]record{}
-	fill := func(config ood.Params, with func(set int, r *record)) {
+	addRecords := func(config ood.Params, update func(set int, r *record)) {
 		for i, out := range outs {
 			r := record{key: f.keyOf(out.Name, config), Fit: c.Training.Len(), In: c.Test.Len(), N: out.Len()}
-			with(i, &r)
+			update(i, &r)
 			records[r.key] = r
 		}
 	}
@@ -168,21 +170,21 @@ func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.O
 	switch {
 	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		for _, config := range f.configs {
-			fill(config, func(_ int, r *record) { r.Failed = fmt.Sprintf("not done within %v", f.limit) })
+			addRecords(config, func(_ int, r *record) { r.Failed = fmt.Sprintf("not done within %v", f.limit) })
 		}
 	case err != nil:
 		return nil, err
 	case len(report.Skipped) > 0:
 		for _, config := range f.configs {
-			fill(config, func(_ int, r *record) { r.Failed = report.Skipped[0].Reason })
+			addRecords(config, func(_ int, r *record) { r.Failed = report.Skipped[0].Reason })
 		}
 	default:
 		m := report.Methods[0]
 		for _, failed := range m.Failed {
-			fill(failed.Params, func(_ int, r *record) { r.Failed = failed.Error })
+			addRecords(failed.Params, func(_ int, r *record) { r.Failed = failed.Error })
 		}
 		for _, config := range m.Configs {
-			fill(config.Params, func(set int, r *record) {
+			addRecords(config.Params, func(set int, r *record) {
 				r.Metrics, r.Variant = config.Sets[set].Metrics, m.Variant
 				r.FitSeconds = math.Round(1e3*m.FitSeconds/float64(len(m.Configs))) / 1e3
 				r.ScoreMicroseconds = math.Round(1e3*m.ScoreMicroseconds) / 1e3

@@ -2,47 +2,49 @@ package table2
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// meanStd is a cell of the paper's table of AUROC: mean and standard deviation.
+// meanStd is an AUROC of the paper's table: mean and standard deviation.
 type meanStd struct{ mean, std float64 }
 
 // paperSets lists the sets of the paper's table, in its order.
 func paperSets() []string { return []string{"cifar10", "fashion", "mnist", "svhn"} }
 
-// paperRow is a row of the paper's table: a method over the grid that the paper ran. A row
-// without figures is an additional method of ours.
+// paperRow is a row of the paper's table, with the grid of the method. Additional rows of
+// ours have no published values.
 type paperRow struct {
 	name, method string
-	grid         []ood.Params // nil: the method's own grid
-	figures      []meanStd    // in the order of paperSets; nil if the paper has none
+	grid         []ood.Params // nil means the method's own grid
+	published    []meanStd    // in the order of paperSets; nil for our additional rows
 }
 
-// paperRows is table 2 of Tagasovska & Lopez-Paz (2019): AUROC against the five other classes,
-// mean and standard deviation over the grid of its appendix. The authors' released sweep has
-// fewer configurations for some methods, such as certificates, and more for others, such as
-// both ends of PCA. There, the grid here is that of the sweep. Their networks are a
-// PreActResNet18 and a VGG, trained for 200 epochs. Their BALD and SVDD train the network
-// anew; SVDD works on features here.
+// paperRows returns table 2 of Tagasovska & Lopez-Paz (2019). It lists AUROCs against the
+// five other classes, with means and standard deviations over the grid of the paper's
+// appendix.
+//
+// The authors' released sweep differs from the appendix for some methods. For example, it
+// has fewer configurations of certificates, and both ends of PCA. In these cases, the rows
+// use the grid of the sweep. The authors' networks are a PreActResNet18 and a VGG, trained
+// for 200 epochs. Their BALD and SVDD train a new network, but SVDD here works on features.
 func paperRows() []paperRow {
 	certificates := func(loss string, epochs float64, lambdas ...any) []ood.Params {
 		return product(ood.Params{"loss": loss, "k": 100., "epochs": epochs}, axis{"lambda", lambdas})
 	}
-	// The grid repeats each configuration for three temperatures, which do not change the
-	// logits.
-	margins := func(more ood.Params) []ood.Params {
-		all := product(more, axis{"temperature", []any{1., 2., 10.}})
+	// The grid repeats each configuration for three temperatures, although the logits do
+	// not depend on the temperature.
+	margins := func(shared ood.Params) []ood.Params {
+		all := product(shared, axis{"temperature", []any{1., 2., 10.}})
 		for range 3 {
-			all = append(all, product(more, axis{"logits", []any{true}})...)
+			all = append(all, product(shared, axis{"logits", []any{true}})...)
 		}
 		return all
 	}
-	small := product(nil, axis{"k", []any{100., 1000.}}, axis{"epochs", []any{10., 100.}})
+	smallGrid := product(nil, axis{"k", []any{100., 1000.}}, axis{"epochs", []any{10., 100.}})
 	pca := func(square bool) []ood.Params {
 		return product(ood.Params{"square": square}, axis{"where", []any{"bottom", "top"}}, axis{"k", []any{1., 10., 100.}})
 	}
 	return []paperRow{
 		{"covariance", "covariance", product(nil, axis{"lambda", []any{1e-5, 1e-3, 1e-1, 1.}}), []meanStd{{.64, 0}, {.71, .13}, {.81, 0}, {.56, 0}}},
 		{"distance", "distance", product(nil, axis{"percentile", []any{0., 1., 10., 50.}}), []meanStd{{.60, .11}, {.73, .10}, {.74, .10}, {.64, .13}}},
-		{"distillation", "distillation", small, []meanStd{{.53, .01}, {.62, .03}, {.71, .05}, {.56, .03}}},
+		{"distillation", "distillation", smallGrid, []meanStd{{.53, .01}, {.62, .03}, {.71, .05}, {.56, .03}}},
 		{"entropy", "entropy", product(nil, axis{"temperature", []any{1., 2., 10.}}), []meanStd{{.80, .01}, {.86, .01}, {.91, .01}, {.93, .01}}},
 		{"functional", "functional", margins(nil), []meanStd{{.79, 0}, {.87, .02}, {.92, .01}, {.92, 0}}},
 		{"geometrical", "geometrical", margins(ood.Params{"gradient": "sum"}), []meanStd{{.70, .11}, {.66, .07}, {.75, .10}, {.77, .13}}},
@@ -51,7 +53,7 @@ func paperRows() []paperRow {
 		{"PCA", "pca", pca(false), []meanStd{{.60, .09}, {.57, .07}, {.64, .06}, {.55, .03}}},
 		{"PCA, squared norm", "pca", pca(true), nil},
 		{"random", "random", nil, []meanStd{{.50, 0}, {.51, 0}, {.51, 0}, {.50, 0}}},
-		{"SVDD", "svdd", small, []meanStd{{.52, .01}, {.54, .03}, {.59, .03}, {.51, .01}}},
+		{"SVDD", "svdd", smallGrid, []meanStd{{.52, .01}, {.54, .03}, {.59, .03}, {.51, .01}}},
 		{"BALD", "bald", []ood.Params{{"passes": 100.}}, []meanStd{{.80, .04}, {.95, .02}, {.95, .02}, {.90, .01}}},
 		{"OCs", "certificates-trained", certificates("bce", 10, 0., 1., 10.), []meanStd{{.83, .01}, {.92, 0}, {.95, 0}, {.91, 0}}},
 		{"OCs, lambda 1 and 10", "certificates-trained", certificates("bce", 10, 1., 10.), nil},
@@ -65,27 +67,28 @@ func paperRows() []paperRow {
 	}
 }
 
-// axis lists the values of a parameter.
+// axis lists the values of one parameter.
 type axis struct {
 	name   string
 	values []any
 }
 
-// product returns every combination of the values, each with the parameters that all share.
+// product returns every combination of the axes' values, together with the parameters in
+// all.
 func product(all ood.Params, axes ...axis) []ood.Params {
 	grid := []ood.Params{all}
 	for _, a := range axes {
-		var longer []ood.Params
+		var extended []ood.Params
 		for _, p := range grid {
 			for _, v := range a.values {
 				q := ood.Params{a.name: v}
 				for name, value := range p {
 					q[name] = value
 				}
-				longer = append(longer, q)
+				extended = append(extended, q)
 			}
 		}
-		grid = longer
+		grid = extended
 	}
 	return grid
 }

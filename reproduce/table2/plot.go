@@ -13,10 +13,10 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// plotPairs draws AUROC as a heat map of methods by pairs. The best method is at the top, and
-// the mean over all pairs is at the left.
-func plotPairs(pairs []pair, all []standing, path string) error {
-	var shown []standing
+// plotPairs plots AUROCs as a heat map of methods by pairs. The best method is at the top,
+// and the mean over all pairs is at the left.
+func plotPairs(pairs []pair, all []methodSummary, path string) error {
+	var shown []methodSummary
 	for _, s := range all {
 		if s.pairs > 0 {
 			shown = append(shown, s)
@@ -33,18 +33,19 @@ func plotPairs(pairs []pair, all []standing, path string) error {
 	return experiment.Save(path, max(width, 14), height, []*experiment.Figure{p})
 }
 
-// tiles is the heat map. Column 0 is the mean, and column i+1 is pair i. Columns and rows are
-// one unit wide.
+// tiles plots the heat map. Column 0 is the mean, and column i+1 is pair i. Tiles are one
+// unit wide and one unit high.
 type tiles struct {
-	rows  []standing // from the bottom up
+	rows  []methodSummary // from bottom to top
 	pairs []pair
 }
 
-// gapColumns is the gap between the mean and the pairs, and between networks.
+// gapColumns is the gap between the mean and the pairs, and between networks, in column
+// widths.
 const gapColumns = .2
 
-// at returns the position at which a column begins.
-func (t tiles) at(column int) float64 {
+// columnStart returns the x position at which a column begins.
+func (t tiles) columnStart(column int) float64 {
 	x := float64(column)
 	for i := range column {
 		if i == 0 || t.pairs[i-1].network.Name != t.pairs[min(i, len(t.pairs)-1)].network.Name {
@@ -56,10 +57,11 @@ func (t tiles) at(column int) float64 {
 
 // DataRange implements plot.DataRanger.
 func (t tiles) DataRange() (xmin, xmax, ymin, ymax float64) {
-	return 0, t.at(len(t.pairs)) + 1, 0, float64(len(t.rows))
+	return 0, t.columnStart(len(t.pairs)) + 1, 0, float64(len(t.rows))
 }
 
-// GlyphBoxes implements plot.GlyphBoxer. It reserves room for the names beside the tiles.
+// GlyphBoxes implements plot.GlyphBoxer. It reserves room for the labels at the left and at
+// the top.
 func (t tiles) GlyphBoxes(p *plot.Plot) []plot.GlyphBox {
 	box := func(x, y float64, r vg.Rectangle) plot.GlyphBox { return plot.GlyphBox{X: x, Y: y, Rectangle: r} }
 	left := vg.Rectangle{Min: vg.Point{X: -5.2 * vg.Centimeter}}
@@ -89,21 +91,21 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 			value, known := s.mean, true
 			if column > 0 {
 				cell := t.pairs[column-1].cells[s.method]
-				value, known = cell.auroc.Mean, !cell.none()
+				value, known = cell.auroc.Mean, !cell.empty()
 			}
-			fill, write, caption := experiment.RGB(0xf1f3f5, 0xff), ink, "–"
+			fill, textColor, caption := experiment.RGB(0xf1f3f5, 0xff), ink, "–"
 			if known {
 				fill, caption = heat(value), experiment.Short(value, 2)
 				if value > .82 || value < .15 {
-					write = experiment.RGB(0xffffff, 0xff)
+					textColor = experiment.RGB(0xffffff, 0xff)
 				}
 			}
-			low, high := vg.Point{X: x(t.at(column)), Y: y(float64(row))}, vg.Point{X: x(t.at(column) + 1), Y: y(float64(row + 1))}
+			low, high := vg.Point{X: x(t.columnStart(column)), Y: y(float64(row))}, vg.Point{X: x(t.columnStart(column) + 1), Y: y(float64(row + 1))}
 			edge := vg.Points(.4)
 			c.FillPolygon(fill, []vg.Point{
 				{X: low.X + edge, Y: low.Y + edge}, {X: high.X - edge, Y: low.Y + edge}, {X: high.X - edge, Y: high.Y - edge}, {X: low.X + edge, Y: high.Y - edge},
 			})
-			c.FillText(style(7.5, write), vg.Point{X: (low.X + high.X) / 2, Y: (low.Y + high.Y) / 2}, caption)
+			c.FillText(style(7.5, textColor), vg.Point{X: (low.X + high.X) / 2, Y: (low.Y + high.Y) / 2}, caption)
 		}
 	}
 	for column := range len(t.pairs) + 1 {
@@ -113,20 +115,20 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		name := style(8.5, ink)
 		name.XAlign, name.Rotation = text.XLeft, 1.5707963
-		c.FillText(name, vg.Point{X: x(t.at(column) + .5), Y: y(float64(len(t.rows))) + vg.Points(4)}, label)
+		c.FillText(name, vg.Point{X: x(t.columnStart(column) + .5), Y: y(float64(len(t.rows))) + vg.Points(4)}, label)
 	}
 }
 
-// heat returns a color: white at 0.5, which is chance, turning blue towards 1 and orange below
-// 0.5.
+// heat returns the colour of an AUROC. Chance, 0.5, is white. Larger values turn blue and
+// smaller ones orange.
 func heat(auroc float64) color.NRGBA {
-	mix := func(to color.NRGBA, share float64) color.NRGBA {
-		part := func(v uint8) uint8 { return uint8(255 + share*(float64(v)-255) + .5) }
-		return color.NRGBA{part(to.R), part(to.G), part(to.B), 0xff}
+	mix := func(target color.NRGBA, weight float64) color.NRGBA {
+		channel := func(v uint8) uint8 { return uint8(255 + weight*(float64(v)-255) + .5) }
+		return color.NRGBA{channel(target.R), channel(target.G), channel(target.B), 0xff}
 	}
 	if auroc < .5 {
 		return mix(experiment.RGB(0xe4572e, 0xff), min(1, (.5-auroc)/.5))
 	}
-	share := (auroc - .5) / .5
-	return mix(experiment.RGB(0x123f8c, 0xff), share*share)
+	weight := (auroc - .5) / .5
+	return mix(experiment.RGB(0x123f8c, 0xff), weight*weight)
 }

@@ -18,7 +18,7 @@ import (
 
 func (s *settings) report(results *store) error {
 	pairs := s.pairs(results)
-	all := standings(s.Methods, pairs)
+	all := summariseMethods(s.Methods, pairs)
 	text := new(strings.Builder)
 	s.printHead(text)
 	if s.grid == "paper" {
@@ -76,7 +76,7 @@ func (s *settings) printHead(w io.Writer) {
 	}
 }
 
-func mark(m ood.Method) string {
+func markedName(m ood.Method) string {
 	name := m.Name
 	if networks.RunsNetwork(m) {
 		name += "*"
@@ -89,9 +89,9 @@ func mark(m ood.Method) string {
 
 func (c cell) text() string {
 	switch {
-	case c.none() && c.failures > 0:
+	case c.empty() && c.failures > 0:
 		return "failed"
-	case c.none():
+	case c.empty():
 		return "not run"
 	case c.auroc.N == 1:
 		return experiment.Short(c.auroc.Mean, 3)
@@ -115,7 +115,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 	sum := func(m ood.Method) float64 {
 		var means []float64
 		for _, p := range pairs {
-			if c := p.cells[m.Name]; !c.none() {
+			if c := p.cells[m.Name]; !c.empty() {
 				means = append(means, c.auroc.Mean)
 			}
 		}
@@ -126,7 +126,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 		for _, p := range pairs {
 			cells = append(cells, p.cells[m.Name].text())
 		}
-		printRow(w, mark(m), cells)
+		printRow(w, markedName(m), cells)
 	}
 }
 
@@ -138,8 +138,8 @@ func printRow(w io.Writer, name string, cells []string) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
-// reportPaper writes the paper's table with our figures beside it, for the networks of every
-// set.
+// reportPaper writes the paper's table and our results side by side, for the networks of
+// every set.
 func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 	header, rule := "| |", "|---|"
 	for _, set := range paperSets() {
@@ -154,8 +154,8 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 		line, configs := "", 0
 		for i, set := range paperSets() {
 			paper, printed := "–", []any{"", ""}
-			if r.figures != nil {
-				f := r.figures[i]
+			if r.published != nil {
+				f := r.published[i]
 				paper = experiment.Short(f.mean, 2) + " ± " + experiment.Short(f.std, 2)
 				printed = []any{f.mean, f.std}
 			}
@@ -167,7 +167,7 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 				c := q.rows[r.name]
 				ours, configs = append(ours, strings.Replace(c.text(), "±", " ± ", 1)), max(configs, c.auroc.N)
 				figures := []any{"", ""}
-				if !c.none() {
+				if !c.empty() {
 					figures = []any{c.auroc.Mean, c.auroc.Std}
 				}
 				lines = append(lines, experiment.Cells(6, slices.Concat([]any{r.name, r.method, q.network.Name, set, c.auroc.N}, figures, printed,
@@ -188,37 +188,37 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 	return experiment.WriteCSV(path+".csv", lines)
 }
 
-func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
+func (s *settings) printStandings(w io.Writer, all []methodSummary, pairs []pair) {
 	fmt.Fprintf(w, "\nOver all %d pairs of a network and an OOD set\n", len(pairs))
 	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
 		"rank", "method", "pairs", "mean", networks.OtherClasses, "other sets", "mean rank", "first", "worst gap", "on")
 	marked := map[string]string{}
 	for _, m := range s.Methods {
-		marked[m.Name] = mark(m)
+		marked[m.Name] = markedName(m)
 	}
 	for _, s := range all {
 		if s.pairs == 0 {
 			fmt.Fprintf(w, "  %4s %-28s %5d\n", "", marked[s.method], 0)
 			continue
 		}
-		rank, meanRank, first := "", "", ""
-		if s.byMean > 0 {
-			rank = strconv.Itoa(s.byMean)
+		rank, meanRank, winCount := "", "", ""
+		if s.rankByMean > 0 {
+			rank = strconv.Itoa(s.rankByMean)
 		}
 		if s.competes {
-			meanRank, first = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.first)
+			meanRank, winCount = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.wins)
 		}
 		fmt.Fprintf(w, "  %4s %-28s %5d %6s %13s %10s %9s %5s %9s  %s\n",
-			rank, marked[s.method], s.pairs, experiment.Short(s.mean, 4), orBlank(s.classes, 4, experiment.Short), orBlank(s.sets, 4, experiment.Short), meanRank, first, experiment.Short(s.worst().auroc, 4), s.worst().on)
+			rank, marked[s.method], s.pairs, experiment.Short(s.mean, 4), meanOrBlank(s.otherClasses, 4, experiment.Short), meanOrBlank(s.otherSets, 4, experiment.Short), meanRank, winCount, experiment.Short(s.worst().size, 4), s.worst().pair)
 	}
 	fmt.Fprintln(w)
 	ranked := 0
 	for _, s := range all {
-		ranked = max(ranked, s.byMean)
+		ranked = max(ranked, s.rankByMean)
 	}
 	for _, s := range all {
-		if strings.HasPrefix(s.method, "certificates") && s.byMean > 0 {
-			fmt.Fprintf(w, "%s: rank %d of %d single-model methods by mean AUROC, mean rank %.1f\n", s.method, s.byMean, ranked, s.rank)
+		if strings.HasPrefix(s.method, "certificates") && s.rankByMean > 0 {
+			fmt.Fprintf(w, "%s: rank %d of %d single-model methods by mean AUROC, mean rank %.1f\n", s.method, s.rankByMean, ranked, s.rank)
 		}
 	}
 	for name := range strings.SplitSeq(s.attached, ",") {
@@ -228,13 +228,14 @@ func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
 	}
 }
 
-// printNotes prints failures and fallbacks, once for every network and reason.
+// printNotes prints failures and fallbacks. Methods with the same reason share one line for
+// each network.
 func (s *settings) printNotes(w io.Writer, pairs []pair) {
-	type note struct{ network, what string }
+	type note struct{ network, kind string }
 	var order []note
 	all := map[note][]compare.Skipped{}
-	add := func(network, what string, s compare.Skipped) {
-		n := note{network, what}
+	add := func(network, kind string, s compare.Skipped) {
+		n := note{network, kind}
 		if all[n] == nil {
 			order = append(order, n)
 		}
@@ -259,7 +260,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 	}
 	for _, n := range order {
 		for _, a := range report.Together(all[n]) {
-			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.what, a.Reason, a.Name)
+			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.kind, a.Reason, a.Name)
 		}
 	}
 }
@@ -273,25 +274,25 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 		for _, m := range s.Methods {
 			c := q.cells[m.Name]
 			figures := []any{"", "", "", "", ""}
-			if !c.none() {
+			if !c.empty() {
 				figures = []any{c.auroc.Mean, c.auroc.Std, c.auroc.Max, c.fpr95.Mean, c.fpr95.Std}
 			}
 			lines = append(lines, experiment.Cells(6, slices.Concat([]any{q.network.Name, q.network.Set, q.out, m.Name, competes(m), c.auroc.N}, figures,
-				[]any{c.fit, c.in, c.out, c.seconds, c.micros, c.failed})...))
+				[]any{c.fit, c.in, c.out, c.seconds, c.scoreMicros, c.failed})...))
 		}
 	}
 	return lines
 }
 
-// orBlank formats the mean, or returns a blank if there is no result.
-func orBlank(s compare.Summary, n int, text func(v float64, n int) string) string {
+// meanOrBlank formats the mean, or returns "" if there are no results.
+func meanOrBlank(s compare.Summary, n int, text func(v float64, n int) string) string {
 	if s.N == 0 {
 		return ""
 	}
 	return text(s.Mean, n)
 }
 
-func standingLines(all []standing, pairs int) [][]string {
+func standingLines(all []methodSummary, pairs int) [][]string {
 	lines := [][]string{{
 		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on", "worst_to",
 	}}
@@ -300,8 +301,8 @@ func standingLines(all []standing, pairs int) [][]string {
 		if s.pairs > 0 {
 			worst = s.worst()
 		}
-		lines = append(lines, experiment.Cells(6, s.byMean, s.method, s.competes, s.pairs, pairs, s.mean,
-			orBlank(s.classes, 6, experiment.Digits), orBlank(s.sets, 6, experiment.Digits), s.rank, s.first, worst.auroc, worst.on, worst.to))
+		lines = append(lines, experiment.Cells(6, s.rankByMean, s.method, s.competes, s.pairs, pairs, s.mean,
+			meanOrBlank(s.otherClasses, 6, experiment.Digits), meanOrBlank(s.otherSets, 6, experiment.Digits), s.rank, s.wins, worst.size, worst.pair, worst.best))
 	}
 	return lines
 }

@@ -14,47 +14,47 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// cell summarises a method on a pair over its configurations.
+// cell summarises the results of one method on one pair over its configurations.
 type cell struct {
 	auroc, fpr95 compare.Summary
 	fit, in, out int // numbers of rows
 	variant      string
-	failed       string // reason of the first configuration that failed
+	failed       string // reason of the first failure
 	failures     int
-	seconds      float64 // of all fits
-	micros       float64 // for one score, mean over configurations
+	seconds      float64 // total time of all fits
+	scoreMicros  float64 // time to score one row, mean over configurations
 }
 
-func (c cell) none() bool { return c.auroc.N == 0 }
+func (c cell) empty() bool { return c.auroc.N == 0 }
 
-// pair is a network and an OOD set, with the results of every method.
+// pair holds the results of every method for one network and one OOD set.
 type pair struct {
 	network networks.Measured
 	out     string
 	error   float64 // error rate of the network on in-distribution rows
 	cells   map[string]cell
-	rows    map[string]cell // for the rows of paperRows, over their grids
+	rows    map[string]cell // keyed by the name of the paperRow, over its grid
 }
 
 func (p pair) name() string { return p.network.Name + " / " + p.out }
 
-// measured reports whether any method was tried on the pair.
+// measured reports whether the pair has results of any method.
 func (p pair) measured() bool {
 	for _, c := range p.cells {
-		if !c.none() || c.failed != "" {
+		if !c.empty() || c.failed != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// pairs collects the results by pair.
+// pairs collects the results of each pair.
 func (s *settings) pairs(results *store) []pair {
 	var all []pair
 	for _, n := range s.Networks {
 		for _, out := range n.Outs() {
-			one := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
-			rows := 0 // rows behind the network's error; some methods use only a few
+			p := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
+			rows := 0 // number of rows that gave p.error; some methods use only a few rows
 			for _, m := range s.Methods {
 				j := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
 				recordsOf := func(configs []ood.Params) []record {
@@ -69,20 +69,20 @@ func (s *settings) pairs(results *store) []pair {
 				records := recordsOf(s.configsOf(m))
 				for _, r := range records {
 					if r.Failed == "" && r.In > rows {
-						rows, one.error = r.In, r.Error
+						rows, p.error = r.In, r.Error
 					}
 				}
-				one.cells[m.Name] = cellOf(records)
+				p.cells[m.Name] = cellOf(records)
 				if s.grid != "paper" {
 					continue
 				}
 				for _, r := range paperRows() {
 					if r.method == m.Name {
-						one.rows[r.name] = cellOf(recordsOf(r.configs(m)))
+						p.rows[r.name] = cellOf(recordsOf(r.configs(m)))
 					}
 				}
 			}
-			all = append(all, one)
+			all = append(all, p)
 		}
 	}
 	return all
@@ -99,10 +99,10 @@ func cellOf(records []record) cell {
 		auroc, fpr95 = append(auroc, r.AUROC), append(fpr95, r.FPR95In)
 		c.fit, c.in, c.out, c.variant = r.Fit, r.In, r.N, r.Variant
 		c.seconds += r.FitSeconds
-		c.micros += r.ScoreMicroseconds
+		c.scoreMicros += r.ScoreMicroseconds
 	}
 	if len(auroc) > 0 {
-		c.micros /= float64(len(auroc))
+		c.scoreMicros /= float64(len(auroc))
 	}
 	c.auroc, c.fpr95 = summarise(auroc), summarise(fpr95)
 	return c
@@ -116,75 +116,75 @@ func summarise(x []float64) compare.Summary {
 	return compare.Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
 }
 
-// competes reports whether a method is ranked. Controls are not ranked. Ensembles of passes
-// with dropout are not either, because the paper ranks single models.
+// competes reports whether a method is ranked. The ranking excludes controls. It also
+// excludes ensembles of dropout passes because the paper ranks single models.
 func competes(m ood.Method) bool { return !m.Control && !strings.HasPrefix(m.Name, "bald") }
 
-// standing summarises a method over all pairs.
-type standing struct {
+// methodSummary summarises one method over all pairs.
+type methodSummary struct {
 	method   string
 	competes bool
-	pairs    int     // pairs with a result
+	pairs    int     // number of pairs with a result
 	mean     float64 // mean AUROC over these pairs
-	// classes is over the pairs with other classes of the training set, and sets over the
-	// pairs with other sets.
-	classes, sets compare.Summary
-	rank          float64 // mean rank over its pairs among methods that compete; 0 if it does not compete
-	byMean        int     // rank by mean AUROC among competing methods with every pair; 0 for the others
-	// gaps holds, for each pair, how far the method is below the best competing one, widest
-	// first.
-	gaps  []gap
-	first int // pairs on which no other competing method is better
+	// otherClasses summarises the pairs whose OOD set has the other classes of the training
+	// set. otherSets summarises the remaining pairs.
+	otherClasses, otherSets compare.Summary
+	rank                    float64 // mean rank among competing methods over pairs with results; 0 if the method does not compete
+	rankByMean              int     // rank by mean AUROC among competing methods with results for all pairs; 0 for other methods
+	// gaps holds the gap to the best competing method on each pair, largest first.
+	gaps []gap
+	wins int // number of pairs on which no competing method is better
 }
 
-// gap is how far a method is below the best on a pair. to is empty if the method is the best
-// itself.
+// gap is the difference in AUROC between the best competing method on a pair and this
+// method. best is empty if no method is better.
 type gap struct {
-	auroc  float64
-	on, to string
+	size       float64
+	pair, best string
 }
 
 func (g gap) String() string {
-	if g.to == "" {
-		return fmt.Sprintf("%s (%s)", experiment.Short(g.auroc, 4), g.on)
+	if g.best == "" {
+		return fmt.Sprintf("%s (%s)", experiment.Short(g.size, 4), g.pair)
 	}
-	return fmt.Sprintf("%s (%s, to %s)", experiment.Short(g.auroc, 4), g.on, g.to)
+	return fmt.Sprintf("%s (%s, to %s)", experiment.Short(g.size, 4), g.pair, g.best)
 }
 
-// worst returns the widest gap. The method must have results.
-func (s standing) worst() gap { return s.gaps[0] }
+// worst returns the largest gap. The method must have results.
+func (s methodSummary) worst() gap { return s.gaps[0] }
 
-// standings returns the methods by falling mean, those without results last.
-func standings(methods []ood.Method, pairs []pair) []standing {
-	var all []standing
+// summariseMethods returns the methods in descending order of the mean AUROC. Methods
+// without results come last.
+func summariseMethods(methods []ood.Method, pairs []pair) []methodSummary {
+	var all []methodSummary
 	for _, m := range methods {
-		s := standing{method: m.Name, competes: competes(m)}
-		var every, classes, sets []float64
+		s := methodSummary{method: m.Name, competes: competes(m)}
+		var aurocs, classes, sets []float64
 		for _, p := range pairs {
 			c := p.cells[m.Name]
-			if c.none() {
+			if c.empty() {
 				continue
 			}
-			every = append(every, c.auroc.Mean)
+			aurocs = append(aurocs, c.auroc.Mean)
 			if p.out == networks.OtherClasses {
 				classes = append(classes, c.auroc.Mean)
 			} else {
 				sets = append(sets, c.auroc.Mean)
 			}
-			g, above := p.below(methods, m.Name)
+			g, better := p.gapToBest(methods, m.Name)
 			s.gaps = append(s.gaps, g)
 			if s.competes {
-				s.rank += float64(above + 1)
-				s.first += int(experiment.Indicator(above == 0))
+				s.rank += float64(better + 1)
+				s.wins += int(experiment.Indicator(better == 0))
 			}
 		}
-		s.pairs = len(every)
+		s.pairs = len(aurocs)
 		s.rank /= float64(max(s.pairs, 1))
-		s.mean, s.classes, s.sets = summarise(every).Mean, summarise(classes), summarise(sets)
-		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.auroc, a.auroc) })
+		s.mean, s.otherClasses, s.otherSets = summarise(aurocs).Mean, summarise(classes), summarise(sets)
+		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.size, a.size) })
 		all = append(all, s)
 	}
-	slices.SortStableFunc(all, func(a, b standing) int {
+	slices.SortStableFunc(all, func(a, b methodSummary) int {
 		if (a.pairs == 0) != (b.pairs == 0) {
 			return cmp.Compare(experiment.Indicator(a.pairs == 0), experiment.Indicator(b.pairs == 0))
 		}
@@ -194,46 +194,46 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 	for i := range all {
 		if all[i].competes && all[i].pairs == len(pairs) {
 			rank++
-			all[i].byMean = rank
+			all[i].rankByMean = rank
 		}
 	}
 	return all
 }
 
-// below returns how far a method is below the best competing one, and how many competing
-// methods are above it.
-func (p pair) below(methods []ood.Method, name string) (g gap, above int) {
-	g.on = p.name()
+// gapToBest returns the gap of a method to the best competing one. It also counts the
+// competing methods with a larger AUROC.
+func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
+	g.pair = p.name()
 	own := p.cells[name].auroc.Mean
 	for _, m := range methods {
 		c := p.cells[m.Name]
-		if !competes(m) || c.none() {
+		if !competes(m) || c.empty() {
 			continue
 		}
-		if wide := c.auroc.Mean - own; wide > 0 {
-			above++
-			if wide > g.auroc {
-				g.auroc, g.to = wide, m.Name
+		if difference := c.auroc.Mean - own; difference > 0 {
+			better++
+			if difference > g.size {
+				g.size, g.best = difference, m.Name
 			}
 		}
 	}
-	return g, above
+	return g, better
 }
 
-// wideGap is the gap to the best on a pair above which verdict lists the pair.
+// wideGap is the minimum gap for which verdict lists a pair.
 const wideGap = .02
 
-// verdict returns a line on a method's mean AUROC, the best single method (not fused) and the
-// widest gap to the best on any pair. A line for each pair with a wide gap follows. It returns
-// "" if the method was not measured.
-func verdict(name string, all []standing) string {
-	i := slices.IndexFunc(all, func(s standing) bool { return s.method == name && s.pairs > 0 })
+// verdict returns a text on one method: its mean AUROC, the best single method (not fused)
+// and the largest gap on any pair. An additional line lists each pair with a gap above
+// wideGap. The text is empty if the method was not measured.
+func verdict(name string, all []methodSummary) string {
+	i := slices.IndexFunc(all, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {
 		return ""
 	}
 	s := all[i]
 	line := fmt.Sprintf("%s: mean AUROC %s", name, experiment.Short(s.mean, 4))
-	rivals := slices.DeleteFunc(slices.Clone(all), func(r standing) bool {
+	rivals := slices.DeleteFunc(slices.Clone(all), func(r methodSummary) bool {
 		return r.method == name || r.method == "fused" || !r.competes || r.pairs < s.pairs
 	})
 	if len(rivals) > 0 {
@@ -241,7 +241,7 @@ func verdict(name string, all []standing) string {
 	}
 	line += fmt.Sprintf(", worst gap %v, over %d pairs", s.worst(), s.pairs)
 	for _, g := range s.gaps {
-		if g.auroc > wideGap {
+		if g.size > wideGap {
 			line += fmt.Sprintf("\n  more than %s below the best: %v", experiment.Short(wideGap, 2), g)
 		}
 	}

@@ -1,9 +1,10 @@
-// Package table2 reproduces the paper's table of OOD detection with further networks, methods
-// and OOD sets: trained networks by methods. Features and results are stored as they are made,
-// so an interrupted run can continue.
+// Package table2 reproduces the paper's table of OOD detection with additional networks,
+// methods and OOD sets. It saves features and results at once, so an interrupted run can
+// resume.
 //
-// It reads SET_train.npz and SET_test.npz (images uint8 n×H×W or n×H×W×3,
-// labels n) from --data, and NETWORK.onnx with its preprocessing from --models.
+// It reads SET_train.npz and SET_test.npz from --data, with uint8 images of shape n×H×W or
+// n×H×W×3 and n labels. It reads NETWORK.onnx and the network's preprocessing file from
+// --models.
 package table2
 
 import (
@@ -74,14 +75,14 @@ func (s *settings) check(ctx context.Context) error {
 	case s.NetworkRows < 0 || s.limit < 0:
 		return experiment.Usagef("--network-rows and --limit must not be negative")
 	}
-	drop := func(m ood.Method) bool {
+	exclude := func(m ood.Method) bool {
 		unpublished := s.grid == "paper" && !slices.ContainsFunc(paperRows(), func(r paperRow) bool { return r.method == m.Name })
 		return unpublished || !s.networkMethods && networks.RunsNetwork(m)
 	}
-	if err := s.Check(ctx, drop, "only methods that --network-methods=false or --grid=paper leaves out"); err != nil {
+	if err := s.Check(ctx, exclude, "only methods that --network-methods=false or --grid=paper leaves out"); err != nil {
 		return err
 	}
-	// Methods that run the network take longest.
+	// Sort methods that run the network to the end because they take longest.
 	slices.SortStableFunc(s.Methods, func(a, b ood.Method) int {
 		return int(experiment.Indicator(networks.RunsNetwork(a)) - experiment.Indicator(networks.RunsNetwork(b)))
 	})
@@ -90,22 +91,22 @@ func (s *settings) check(ctx context.Context) error {
 
 // measure measures the missing results, network by network.
 func (s *settings) measure(ctx context.Context, results *store) error {
-	shown := experiment.NewProgress(s.Stderr, s.Parallel)
+	progress := experiment.NewProgress(s.Stderr, s.Parallel)
 	jobs := make([][]fitJob, len(s.Networks))
 	for i, n := range s.Networks {
 		for _, m := range s.Methods {
-			if f := s.fitting(n, m, results); len(f.configs) > 0 {
+			if f := s.newFitJob(n, m, results); len(f.configs) > 0 {
 				jobs[i] = append(jobs[i], f)
-				shown.Expect(f.job(nil, results))
+				progress.Expect(f.job(nil, results))
 			}
 		}
 		if len(jobs[i]) > 0 {
-			shown.Expect(s.features(n, nil))
+			progress.Expect(s.features(n, nil))
 		}
 	}
 	for i, n := range s.Networks {
 		if len(jobs[i]) > 0 {
-			if err := s.measureOne(ctx, n, jobs[i], results, shown); err != nil {
+			if err := s.measureNetwork(ctx, n, jobs[i], results, progress); err != nil {
 				return err
 			}
 		}
@@ -113,9 +114,9 @@ func (s *settings) measure(ctx context.Context, results *store) error {
 	return nil
 }
 
-func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings []fitJob, results *store, shown *experiment.Progress) error {
+func (s *settings) measureNetwork(ctx context.Context, n networks.Measured, fittings []fitJob, results *store, progress *experiment.Progress) error {
 	var im *networks.Images
-	if err := shown.Run(ctx, s.features(n, &im)); err != nil {
+	if err := progress.Run(ctx, s.features(n, &im)); err != nil {
 		return err
 	}
 	defer im.Model.Close()
@@ -123,15 +124,15 @@ func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings
 	for _, f := range fittings {
 		jobs = append(jobs, f.job(im, results))
 	}
-	return shown.Run(ctx, jobs...)
+	return progress.Run(ctx, jobs...)
 }
 
-// features returns the job that runs a network on its images.
-func (s *settings) features(n networks.Measured, to **networks.Images) experiment.Job {
+// features returns the job that runs a network on its images and stores the result in dst.
+func (s *settings) features(n networks.Measured, dst **networks.Images) experiment.Job {
 	return experiment.Job{
 		Kind: "features", Cost: n.Megabytes, What: n.Name + ", features",
 		Run: func(ctx context.Context, progress func(share float64)) (err error) {
-			*to, err = s.Load(ctx, n, progress)
+			*dst, err = s.Load(ctx, n, progress)
 			return err
 		},
 	}

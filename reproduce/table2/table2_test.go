@@ -20,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// TestPaperTable2 compares paperRows with the source of the paper, row by row.
+// TestPaperTable2 compares paperRows with the LaTeX source of the paper.
 func TestPaperTable2(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	tex, err := os.ReadFile(filepath.Join(data, "..", "paper", "single-model-uncertainty.tex"))
@@ -47,22 +47,22 @@ func TestPaperTable2(t *testing.T) {
 		for j, set := range paperSets() {
 			mean, _ := strconv.ParseFloat(found[j][1], 64)
 			std, _ := strconv.ParseFloat(found[j][2], 64)
-			if got := paperRows()[i].figures[j]; got != (meanStd{mean, std}) {
+			if got := paperRows()[i].published[j]; got != (meanStd{mean, std}) {
 				t.Errorf("%s on %s: %v, want %v±%v", name, set, got, mean, std)
 			}
 		}
 	}
 	published := 0
 	for _, r := range paperRows() {
-		published += int(experiment.Indicator(r.figures != nil))
+		published += int(experiment.Indicator(r.published != nil))
 	}
 	if rows != published {
 		t.Errorf("%d rows in the paper, %d here", rows, published)
 	}
 }
 
-// TestPaperGrid checks that methods use the paper's grids, and how many configurations these
-// have.
+// TestPaperGrid checks that the grids contain only valid parameters and have the paper's
+// numbers of configurations.
 func TestPaperGrid(t *testing.T) {
 	want := map[string]int{
 		"covariance": 4, "distance": 4, "distillation": 4, "entropy": 3, "functional": 6, "geometrical": 6, "largest": 6, "ODIN": 9, "PCA": 6,
@@ -85,54 +85,56 @@ func TestPaperGrid(t *testing.T) {
 	}
 }
 
-// TestStandings checks ranks and gaps of methods on two pairs, computed by hand.
+// TestStandings compares ranks and gaps of methods on two pairs with values computed by
+// hand.
 func TestStandings(t *testing.T) {
-	one := func(auroc float64) cell {
+	cellWith := func(auroc float64) cell {
 		return cellOf([]record{{Metrics: compare.Metrics{AUROC: auroc}}})
 	}
 	n := networks.Measured{Network: networks.Network{Name: "net"}}
 	pairs := []pair{
 		{network: n, out: networks.OtherClasses, cells: map[string]cell{
-			"certificates": one(.8), "knn": one(.9), "energy": one(.7), "oracle": one(1), "largest": {},
+			"certificates": cellWith(.8), "knn": cellWith(.9), "energy": cellWith(.7), "oracle": cellWith(1), "largest": {},
 		}},
 		{network: n, out: "far", cells: map[string]cell{
-			"certificates": one(.95), "knn": one(.75), "energy": one(.9), "oracle": one(1), "largest": one(.99),
+			"certificates": cellWith(.95), "knn": cellWith(.75), "energy": cellWith(.9), "oracle": cellWith(1), "largest": cellWith(.99),
 		}},
 	}
 	methods := []ood.Method{{Name: "certificates"}, {Name: "knn"}, {Name: "energy"}, {Name: "oracle", Control: true}, {Name: "largest"}}
-	all := standings(methods, pairs)
-	got := map[string]standing{}
+	all := summariseMethods(methods, pairs)
+	got := map[string]methodSummary{}
 	for _, s := range all {
 		got[s.method] = s
 	}
 	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 	c := got["certificates"]
-	if !near(c.mean, .875) || c.byMean != 1 || !near(c.rank, 2) || !near(c.worst().auroc, .1) || c.worst().on != "net / other-classes" || c.worst().to != "knn" || len(c.gaps) != 2 || c.first != 0 {
+	if !near(c.mean, .875) || c.rankByMean != 1 || !near(c.rank, 2) || !near(c.worst().size, .1) || c.worst().pair != "net / other-classes" || c.worst().best != "knn" || len(c.gaps) != 2 || c.wins != 0 {
 		t.Errorf("certificates stand at %+v", c)
 	}
 	k := got["knn"]
-	if !near(k.mean, .825) || k.byMean != 2 || !near(k.rank, 2.5) || !near(k.worst().auroc, .24) || k.first != 1 || !near(k.classes.Mean, .9) || !near(k.sets.Mean, .75) {
+	if !near(k.mean, .825) || k.rankByMean != 2 || !near(k.rank, 2.5) || !near(k.worst().size, .24) || k.wins != 1 || !near(k.otherClasses.Mean, .9) || !near(k.otherSets.Mean, .75) {
 		t.Errorf("knn stands at %+v", k)
 	}
-	if o := got["oracle"]; o.byMean != 0 || o.rank != 0 {
+	if o := got["oracle"]; o.rankByMean != 0 || o.rank != 0 {
 		t.Errorf("a control is ranked: %+v", o)
 	}
-	if l := got["largest"]; l.pairs != 1 || l.byMean != 0 || l.first != 1 {
+	if l := got["largest"]; l.pairs != 1 || l.rankByMean != 0 || l.wins != 1 {
 		t.Errorf("a method with one pair stands at %+v", l)
 	}
-	// A fused detector is not a single method, so other methods are not compared with it.
-	fused := one(.975)
+	// A fused detector is not a single method, so verdict does not count it as the best
+	// single one.
+	fused := cellWith(.975)
 	for _, p := range pairs {
 		p.cells["fused"] = fused
 	}
-	with := standings(append(methods, ood.Method{Name: "fused"}), pairs)
+	withFused := summariseMethods(append(methods, ood.Method{Name: "fused"}), pairs)
 	for name, want := range map[string]string{
 		"certificates": "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1750 (net / other-classes, to fused), over 2 pairs\n" +
 			"  more than .02 below the best: .1750 (net / other-classes, to fused)\n  more than .02 below the best: .0400 (net / far, to largest)",
 		"fused": "fused: mean AUROC .9750, best single .8750 (certificates), worst gap .0150 (net / far, to largest), over 2 pairs",
 		"vim":   "",
 	} {
-		if line := verdict(name, with); line != want {
+		if line := verdict(name, withFused); line != want {
 			t.Errorf("%q, want %q", line, want)
 		}
 	}
@@ -143,7 +145,8 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestNetworkError checks that a network's error is the one measured on most rows.
+// TestNetworkError checks that a pair reports the network's error from the method with the
+// most rows.
 func TestNetworkError(t *testing.T) {
 	n := networks.Measured{Network: networks.Network{Name: "net", Others: []string{"far"}}}
 	s := &settings{Plan: networks.Plan{Networks: []networks.Measured{n}, Methods: []ood.Method{{Name: "few"}, {Name: "many"}, {Name: "fewer"}}}}
@@ -157,15 +160,15 @@ func TestNetworkError(t *testing.T) {
 	}
 }
 
-// TestTable2 measures a network on generated images twice. The second run measures nothing,
-// and a run with a further method measures only that one.
+// TestTable2 measures a network on generated images twice. The second run measures nothing.
+// A third run with an additional method measures only that method.
 func TestTable2(t *testing.T) {
 	data, models := experimenttest.Digits(t)
 	out := t.TempDir()
-	run := func(more ...string) (code int, stdout, stderr string) {
+	run := func(extraArgs ...string) (code int, stdout, stderr string) {
 		return experimenttest.Run(t, Experiment, append([]string{
 			"--data", data, "--models", models, "--out", out, "--rows", "80,40,40", "--network-rows", "10", "--methods", "certificates,entropy,odin,oracle,random",
-		}, more...)...)
+		}, extraArgs...)...)
 	}
 	code, first, stderr := run()
 	if code != 0 {
@@ -205,8 +208,8 @@ func TestTable2(t *testing.T) {
 			t.Errorf("%v, which has no results: exit status %d, %q", other, code, stderr)
 		}
 	}
-	if kept, err := os.ReadFile(filepath.Join(out, "table2.txt")); err != nil || string(kept) != first {
-		t.Errorf("a report of no results leaves a table of\n%s\n%v", kept, err)
+	if written, err := os.ReadFile(filepath.Join(out, "table2.txt")); err != nil || string(written) != first {
+		t.Errorf("a report of no results leaves a table of\n%s\n%v", written, err)
 	}
 	before := features(t, out)
 	code, _, stderr = run("--methods", "certificates,entropy,odin,oracle,random,energy")
@@ -221,7 +224,7 @@ func TestTable2(t *testing.T) {
 	}
 }
 
-// features returns the time at which each file of features was written.
+// features returns the modification time of each file of features.
 func features(t *testing.T, out string) map[string]time.Time {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "features", "*", "*.npz"))
@@ -249,10 +252,10 @@ func readRecords(t *testing.T, out string) []record {
 	return slices.Collect(maps.Values(results.Records))
 }
 
-// A reason that several methods share is printed once for each network.
+// TestTable2Notes checks that methods with the same reason share one note for each network.
 func TestTable2Notes(t *testing.T) {
 	p := &settings{Plan: networks.Plan{Methods: []ood.Method{{Name: "knn"}, {Name: "odin"}, {Name: "vim"}, {Name: "bald"}}}}
-	one := func(network, out string) pair {
+	newPair := func(network, out string) pair {
 		q := pair{out: out, cells: map[string]cell{
 			"knn":  {failed: "too few rows", failures: 4},
 			"odin": {failed: `method "odin" needs logits`, failures: 1},
@@ -263,7 +266,7 @@ func TestTable2Notes(t *testing.T) {
 		return q
 	}
 	var text strings.Builder
-	p.printNotes(&text, []pair{one("a", "x"), one("a", "y"), one("b", "x")})
+	p.printNotes(&text, []pair{newPair("a", "x"), newPair("a", "y"), newPair("b", "x")})
 	want := ""
 	for _, n := range []string{"a", "b"} {
 		want += n + ", failed (too few rows): knn (4 configurations)\n" + n + ", failed (needs logits): odin, vim\n" + n + ", stood in (inserted dropout): bald\n"
