@@ -1,4 +1,4 @@
-// Package uci reads the paper's regression sets.
+// Package uci reads the UCI regression sets of the paper.
 package uci
 
 import (
@@ -16,7 +16,7 @@ import (
 // Set is one of the paper's regression sets.
 type Set struct{ Name, File string }
 
-// Sets lists them in the order of the paper's table.
+// Sets lists the sets in the order of the paper's table.
 func Sets() []Set {
 	return []Set{
 		{"concrete", "concrete"}, {"power", "power-plant"}, {"wine", "wine-quality-red"}, {"yacht", "yacht"},
@@ -24,26 +24,27 @@ func Sets() []Set {
 	}
 }
 
-// ByName finds sets by their name in the paper or their file's; nil is all.
+// ByName returns sets by their name in the paper or their file name. If names is nil, it
+// returns all sets.
 func ByName(names []string) ([]Set, error) {
 	return experiment.Choose("--sets", "set", names, Sets(), func(s Set) string { return s.Name }, func(s Set) string { return s.File })
 }
 
-// Data is a set in memory.
+// Data holds a data set in memory.
 type Data struct {
 	X, Y   blas32.General
-	Spread float64 // largest target minus least
+	Spread float64 // largest minus smallest target
 }
 
-// Select copies the picked rows, but keeps the spread of the whole set.
+// Select returns a copy of the picked rows. Spread remains that of the whole set.
 func (d Data) Select(picked []int) Data {
 	return Data{rows.Select(d.X, picked), rows.Select(d.Y, picked), d.Spread}
 }
 
-// Targets are those of all rows.
+// Targets returns the target of every row.
 func (d Data) Targets() []float64 { return experiment.Column(d.Y) }
 
-// Read reads SET.txt from the folder uci of dir; the last column is the target.
+// Read reads dir/uci/FILE.txt, where FILE is the set's File. The last column is the target.
 func (s Set) Read(ctx context.Context, dir string) (Data, error) {
 	set, err := inputs.Open(ctx, filepath.Join(dir, "uci", s.File+".txt"), inputs.Options{Targets: []string{"last"}})
 	if err != nil {
