@@ -97,7 +97,8 @@ func exportedNames(pkg *types.Package) iter.Seq2[string, types.Type] {
 	}
 }
 
-// internalTypes returns the internal packages of this module whose types occur in a type.
+// internalTypes returns the paths of the internal packages of this module from which typ uses
+// a type.
 func internalTypes(typ types.Type, pkg *types.Package) (paths []string) {
 	add := func(parts ...types.Type) {
 		for _, part := range parts {

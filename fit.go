@@ -45,7 +45,7 @@ type FitOptions struct {
 	// are 0, Fit sets them from the rows. Fit drops Layers if the detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
-	Layout     string // "nchw", "nhwc" or, if the model takes no images, empty
+	Layout     string // "nchw" or "nhwc"; empty if the model takes no images
 	Text       *Text
 
 	// Batch holds n in-distribution rows. Every fit needs features. Most detectors also need
@@ -147,7 +147,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			in.Last = &ood.Linear{Weight: w, Bias: bias}
 		}
 	}
-	// Check before the fit, which can take long, that its result can be saved.
+	// Check before the fit, which can take a long time, that its result can be saved.
 	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type manifest struct {
 	Detector    *methodEntry    `json:"detector,omitempty"`
 	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
 	Calibration calibration     `json:"calibration"`
-	Cells       map[string]any  `json:"cells,omitempty"` // state of emptyCells
+	Cells       map[string]any  `json:"cells,omitempty"` // saved state of emptyCells
 	Arrays      []arrayEntry    `json:"arrays"`
 }
 

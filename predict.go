@@ -64,9 +64,9 @@ type PredictOptions struct {
 	// each row. Like Sets, MaxError needs a softmax classifier that was calibrated with
 	// labels.
 	MaxError float64
-	// Smoothed breaks ties at random, so that intervals, boxes and sets have exactly their
-	// level of coverage: see calibrate.IntervalOptions and calibrate.SetOptions. The random
-	// numbers depend only on Seed and the number of the row.
+	// Smoothed breaks ties at random, so that intervals, boxes and sets have exactly the
+	// guaranteed coverage, and not more: see calibrate.IntervalOptions and
+	// calibrate.SetOptions. The random numbers depend only on Seed and the number of the row.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive distribution of each row
 	// and target. Draws depend only on Seed and the number of the row, and are independent
@@ -96,7 +96,7 @@ type Prediction struct {
 	// is nil if not requested or if the row has no logits.
 	ClassPValues []float64
 
-	Targets []Target // for a regressor
+	Targets []Target // one for each target of a regressor
 
 	// Score is the OOD score: the higher, the more likely the row is OOD. It is NaN without a
 	// detector or with NoScore. PValue is the conformal p-value of Score, or 1 without one.

@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// These are the kinds of parts of the rows in which a guarantee is compared.
+// These constants name the kinds of parts of the rows in which guarantees are tested.
 const (
 	byDecile = "decile" // decile of the prediction
 	byClass  = "class"
@@ -76,8 +76,8 @@ func (s strata) selectRows(numbers []int) strata {
 	return s
 }
 
-// family holds the parts of the rows in which one guarantee, which holds on average, is
-// compared.
+// family holds the parts of the rows (classes, groups or deciles) in which one guarantee is
+// tested. The guarantee itself is only an average over all rows.
 type family struct {
 	guarantee     Guarantee // only Kind, Target and Nominal are set
 	part          string    // byDecile, byClass or byGroup

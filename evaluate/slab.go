@@ -37,7 +37,8 @@ func (r *reservoir) add(row []float32) {
 	r.added++
 }
 
-// worstSlabs sets the WorstSlab of several coverages of the same rows.
+// worstSlabs sets the WorstSlab of each coverage. All coverages are about the same rows, for
+// example at several levels.
 func (g *accumulator) worstSlabs(ctx context.Context, coverages []*Coverage, covered []outcomes) {
 	r := g.features
 	sampled := make([][]bool, len(covered))

@@ -33,7 +33,7 @@ type target struct {
 	forecastRows         int        // number of rows with finite quantiles; the fields below are only about these rows
 	crps                 float64    // sum of the CRPS over rows
 	pinball              []float64  // sums of the pinball loss over rows, for each level
-	pit, calibrated      []float64  // levels of the targets in the predicted and the calibrated distribution
+	pit, calibrated      []float64  // PIT of the targets in the predicted and in the calibrated distribution
 }
 
 // addTargets collects the results for a block of rows, from one slice of predictions for each

@@ -12,7 +12,7 @@ import (
 type Batch struct {
 	Features blas32.General // n×h: the h inputs φ of the last linear layer
 	Logits   blas32.General // n×c, for c classes or targets
-	Labels   []int          // n class indices in [0,c)
+	Labels   []int          // class index of each row, in [0,c) for c classes
 	// Inputs holds the inputs of the model for n rows. It is nil if they are unknown. When a
 	// method that runs the model scores rows, Inputs is an InputBlock.
 	Inputs Inputs

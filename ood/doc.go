@@ -23,8 +23,8 @@
 //	least=N      numbers of at least N
 //	positive     numbers above 0
 //	below=N      numbers below N
-//	rising       numbers that do not fall
-//	dim=h        a number that is the length called h
+//	rising       numbers of which none is smaller than the one before
+//	dim=h        a number equal to the length called h
 //	of=a|b       one of these strings
 //	optional     may be empty
 //

@@ -51,7 +51,7 @@ type Method struct {
 	// Control marks methods that only show the limits of a comparison: random scores and
 	// oracles.
 	Control bool
-	// Params declares the parameters.
+	// Params declares the parameters of the method.
 	Params []Param
 	// Sweep holds the configurations for a comparison, for example the grid of the paper. Nil
 	// means all combinations of the Sweep values of Params.

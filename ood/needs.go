@@ -10,8 +10,8 @@ type Needs struct {
 	Features bool // Batch.Features, to fit and to score
 	Logits   bool // Batch.Logits, to fit and to score
 	Labels   bool // Training.Batch.Labels, to fit only
-	Weights  bool // Training.Last
-	Trainer  bool // Training.Trainer
+	Weights  bool // Training.Last, to fit only
+	Trainer  bool // Training.Trainer, to fit only
 	Outliers bool // Training.Outliers; only for oracles
 	Inputs   bool // Batch.Inputs, to score; if a method also needs them to fit, its Fit returns an error without them
 	Network  bool // Batch.Network, for gradients

@@ -45,7 +45,7 @@ type Scalar struct {
 	Logit  bool // the logit with number Index
 	Top    bool // the largest logit
 
-	// Temperature is T; 0 means 1.
+	// Temperature is T in softmax(z/T). 0 means 1.
 	Temperature float64
 	Index       int // only for Logit
 	// Softmax replaces the logits z by softmax(z/T), for TopTwo and Logit.

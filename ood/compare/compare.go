@@ -24,7 +24,7 @@ type Options struct {
 	Methods  []ood.Method
 	Training ood.Training
 	Test     ood.Batch // in-distribution rows that no method is fitted on
-	OOD      ood.Batch // out-of-distribution rows
+	OOD      ood.Batch // out-of-distribution rows, if there is only one set
 	// OODSets holds several sets of out-of-distribution rows, instead of OOD. Each method is
 	// fitted once for all sets.
 	OODSets []OODSet

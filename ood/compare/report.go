@@ -69,7 +69,7 @@ type MethodReport struct {
 	Configs []Config `json:"configs"`
 	Failed  []Failed `json:"failed,omitempty"`
 
-	unsupported error // why the model cannot do what the method needs, or nil
+	unsupported error // reason why the model does not support the method; nil if it does
 }
 
 // Config holds the results of one configuration.
