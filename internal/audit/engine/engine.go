@@ -48,7 +48,7 @@ func Open(ctx context.Context, o Options, storage Storage, checkBundle func(*att
 	}
 	e := &Engine{Options: o, storage: storage, note: note}
 	if e.rows, err = modelrows.Open(o.Options, o.Run, checkBundle, note); err != nil {
-		return nil, o.nameURLs(err)
+		return nil, o.showURLs(err)
 	}
 	e.rows.Inputs.SkipOdd, e.rows.Inputs.TargetOptional, e.rows.Unlabelled = true, true, true
 	if e.closeProducts, err = ort.Products(ctx, ort.Options(o.Run.Runtime)); err != nil {
@@ -56,7 +56,7 @@ func Open(ctx context.Context, o Options, storage Storage, checkBundle func(*att
 	}
 	if err := e.prepare(ctx); err != nil {
 		e.Close()
-		return nil, o.nameURLs(err)
+		return nil, o.showURLs(err)
 	}
 	return e, nil
 }
@@ -110,7 +110,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 // scores them on the machines of remote, or on this machine if remote is nil.
 func (e *Engine) Run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
 	a, err := e.run(ctx, remote, progress)
-	return a, e.nameURLs(err)
+	return a, e.showURLs(err)
 }
 
 func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
@@ -168,7 +168,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	}
 	a, err := d.finish(ctx, e.showRows(sources))
 	if audit.Damaged(err) && d.finished() {
-		return nil, d.damaged(err)
+		return nil, d.explainDamagedScores(err)
 	} else if err != nil {
 		return nil, d.fail(err)
 	}

@@ -184,7 +184,7 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 			return nil, err
 		}
 	case (finished || hasPlan) && audit.Damaged(err):
-		return nil, d.damaged(err)
+		return nil, d.explainDamagedScores(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	case !finished && !hasPlan:
@@ -246,7 +246,7 @@ func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run,
 	}
 	// New parts will be joined with the earlier result, so it must not be damaged.
 	if err := done.Check(ctx); audit.Damaged(err) {
-		return d.damaged(err)
+		return d.explainDamagedScores(err)
 	} else if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (d *folder) hasParts() bool {
 }
 
 // damaged adds advice to an error about a damaged scores.parquet.
-func (d *folder) damaged(err error) error {
+func (d *folder) explainDamagedScores(err error) error {
 	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
 
@@ -339,7 +339,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
 			part.Identity = part.WithResultOptions(d.Identity)
 			if reason := part.Differs(d.Identity); reason != "" {
-				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), nameSides(reason), d.partsDir())
+				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), labelSides(reason), d.partsDir())
 			}
 			reusable = append(reusable, part)
 			continue
@@ -476,12 +476,12 @@ func (d *folder) checkIdentity(before audit.Identity) error {
 			reason = differs // SkipBad alone would not help
 		}
 	}
-	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(reason), remedy)
+	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, labelSides(reason), remedy)
 }
 
 // nameSides replaces "in one" and "in the other" in a description of a difference. "There"
 // is then the value in the folder, and "here" the new value.
-func nameSides(reason string) string {
+func labelSides(reason string) string {
 	return strings.Replace(strings.Replace(reason, "in one", "there", 1), "in the other", "here", 1)
 }
 

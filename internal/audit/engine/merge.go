@@ -22,7 +22,7 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 	var resultOptions audit.Identity
 	var sources [][]source // sources of each audit
 	for _, from := range audits {
-		if resolved(from) == resolved(dir) {
+		if resolvePath(from) == resolvePath(dir) {
 			return nil, modelrows.Usagef("Options.Dir %s is one of the audits to merge; write to another folder", dir)
 		}
 		if st, err := os.Stat(from); err == nil && !st.IsDir() {

@@ -82,7 +82,7 @@ func (o Options) withURLs() Options {
 
 // nameURLs replaces the local paths of fetched files in an error by the URLs of these
 // files.
-func (o *Options) nameURLs(err error) error {
+func (o *Options) showURLs(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -84,7 +84,7 @@ func (s *source) stat(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.path); err != nil {
 		return err
 	}
-	s.paths = []string{resolved(s.path)}
+	s.paths = []string{resolvePath(s.path)}
 	if !s.info.IsDir() {
 		s.Stamp = Stamp{Size: s.info.Size(), Modified: s.info.ModTime().UTC()}
 		return nil
@@ -147,10 +147,10 @@ func (o *Options) checkDir(sources []source) error {
 	}
 	for _, name := range o.Inputs {
 		if !isURL(name) {
-			names[resolved(name)] = name
+			names[resolvePath(name)] = name
 		}
 	}
-	for at := range ancestors(resolved(o.Dir)) {
+	for at := range ancestors(resolvePath(o.Dir)) {
 		if name, within := names[at]; within {
 			return modelrows.Usagef("Options.Dir %s lies in %s, which Options.Inputs names; write to another folder", o.Dir, name)
 		}
@@ -231,7 +231,7 @@ func ancestors(path string) iter.Seq[string] {
 
 // resolved returns the absolute path with slashes. It resolves links in the part of the
 // path that exists.
-func resolved(path string) string {
+func resolvePath(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return filepath.ToSlash(path)

@@ -161,7 +161,7 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 		defer release()
 	}
 	bad, err = w.engine.scoreShard(ctx, scoring, audit.Name(s.Path), path, have, func(audit.Rows, int, int) {})
-	if err = w.engine.nameURLs(err); err != nil && path != s.Path {
+	if err = w.engine.showURLs(err); err != nil && path != s.Path {
 		err = fetchedError{err, path, s.Path}
 	}
 	return bad, err
