@@ -651,16 +651,16 @@ func TestOpenFileRefuses(t *testing.T) {
 		for range 4 {
 			for i, node := range columns.nodes {
 				if columns.names[i] == "input_hash" {
-					w.text(strings.Repeat("a", 32))
+					w.addText(strings.Repeat("a", 32))
 					continue
 				}
 				switch node.Type().Kind() {
 				case parquet.ByteArray:
-					w.text("a")
+					w.addText("a")
 				case parquet.Int64:
-					w.integer(0)
+					w.addInteger(0)
 				case parquet.Double:
-					w.number(.2)
+					w.addNumber(.2)
 				default:
 					w.add(parquet.BooleanValue(false))
 				}

@@ -245,9 +245,9 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 				case parquet.ByteArray:
 					out.add(parquet.ByteArrayValue(c.Bytes[i]))
 				case parquet.Int64:
-					out.integer(int(c.Numbers[i]))
+					out.addInteger(int(c.Numbers[i]))
 				default:
-					out.number(c.Numbers[i])
+					out.addNumber(c.Numbers[i])
 				}
 			}
 			out.add(parquet.BooleanValue(t.discovered(p[i])))

@@ -106,11 +106,11 @@ func (w *writer) add(value parquet.Value) {
 	w.values = append(w.values, value.Level(0, 0, len(w.values)%len(w.columns.names)))
 }
 
-func (w *writer) number(x float64) { w.add(parquet.DoubleValue(x)) }
+func (w *writer) addNumber(x float64) { w.add(parquet.DoubleValue(x)) }
 
-func (w *writer) integer(n int) { w.add(parquet.Int64Value(int64(n))) }
+func (w *writer) addInteger(n int) { w.add(parquet.Int64Value(int64(n))) }
 
-func (w *writer) text(s string) {
+func (w *writer) addText(s string) {
 	at := len(w.texts)
 	w.texts = append(w.texts, strings.ToValidUTF8(s, "\ufffd")...)
 	w.add(parquet.ByteArrayValue(w.texts[at:len(w.texts):len(w.texts)]))

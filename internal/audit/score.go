@@ -265,29 +265,29 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		if batch.Contents != nil {
 			content = batch.Contents[i]
 		}
-		w.text(key)
-		w.text(current.Shard)
-		w.integer(number)
-		w.text(folder)
-		w.text(hash)
+		w.addText(key)
+		w.addText(current.Shard)
+		w.addInteger(number)
+		w.addText(folder)
+		w.addText(hash)
 		if s.Reading.Groups != "" {
-			w.text(groups[i])
+			w.addText(groups[i])
 		}
 		if nearFit != nil {
-			w.text(nearFit[i])
+			w.addText(nearFit[i])
 		}
 		if s.Task == attach.Classification {
-			w.integer(p.Class)
-			w.text(p.Name)
-			w.number(p.Confidence)
+			w.addInteger(p.Class)
+			w.addText(p.Name)
+			w.addNumber(p.Confidence)
 		}
 		for k := range s.Targets {
 			t := p.Targets[k]
-			w.number(t.Value)
-			w.number(t.Lower)
-			w.number(t.Upper)
+			w.addNumber(t.Value)
+			w.addNumber(t.Lower)
+			w.addNumber(t.Upper)
 			width := calibrate.Conformal{Scores: s.calibrationWidths[k]}.PValue(t.Quantiles[1] - t.Quantiles[0])
-			w.number(width)
+			w.addNumber(width)
 			if err := part.widths[k].Add(width); err != nil {
 				return err
 			}
@@ -295,10 +295,10 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			if targets.Rows > 0 {
 				y = float64(targets.Data[i*targets.Stride+k])
 			}
-			w.number(y)
+			w.addNumber(y)
 		}
-		w.number(p.Score)
-		w.number(p.PValue)
+		w.addNumber(p.Score)
+		w.addNumber(p.PValue)
 		w.add(parquet.BooleanValue(false)) // discoveries are known only after all rows are scored
 		if err := part.ranks.Add(p.PValue); err != nil {
 			return err
