@@ -80,7 +80,7 @@ func availableNeeds(b ood.Batch) ood.Needs {
 }
 
 // needed returns the parts of a batch that needs asks for.
-func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
+func neededParts(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
 		switch p.Name {
 		case "features":

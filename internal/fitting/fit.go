@@ -66,7 +66,7 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 		if err := checkFitted(m, "Fit", fitted); err != nil {
 			return nil, err
 		}
-		scorers[i] = &Scorer{method: m, fitted: fitted, widths: needed(&t.Batch, m.Needs).Widths(), network: t.Network}
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: neededParts(&t.Batch, m.Needs).Widths(), network: t.Network}
 		t.Progress(1)
 	}
 	return scorers, ctx.Err()

@@ -51,7 +51,7 @@ type limits struct {
 }
 
 // limitsOf parses p.Takes.
-func limitsOf(p ood.Param) (limits, error) {
+func parseLimits(p ood.Param) (limits, error) {
 	l := limits{lower: math.Inf(-1), upper: math.Inf(1)}
 	for word := range strings.SplitSeq(p.Takes, ",") {
 		word, value, _ := strings.Cut(word, "=")
@@ -79,7 +79,7 @@ func limitsOf(p ood.Param) (limits, error) {
 
 // number converts a value of any numeric type to float64, and returns other values
 // unchanged.
-func number(value any) any {
+func toNumber(value any) any {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
 		return float64(v.Int())
@@ -93,7 +93,7 @@ func number(value any) any {
 
 // checkValue returns an error if a value is invalid for parameter p.
 func checkValue(p ood.Param, value any) error {
-	l, err := limitsOf(p)
+	l, err := parseLimits(p)
 	if err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	known := map[string]bool{}
 	for _, d := range m.Params {
 		known[d.Name] = true
-		v[d.Name] = number(d.Default)
-		if _, err := limitsOf(d); err != nil {
+		v[d.Name] = toNumber(d.Default)
+		if _, err := parseLimits(d); err != nil {
 			return v, err
 		}
 		if value, ok := p[d.Name]; ok {
-			value = number(value)
+			value = toNumber(value)
 			if err := checkValue(d, value); err != nil {
 				return v, err
 			}
@@ -199,7 +199,7 @@ func grid(declared []ood.Param) []ood.Params {
 		for _, p := range all {
 			for _, value := range d.Sweep {
 				q := maps.Clone(p)
-				q[d.Name] = number(value)
+				q[d.Name] = toNumber(value)
 				extended = append(extended, q)
 			}
 		}

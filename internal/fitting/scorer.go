@@ -152,7 +152,7 @@ func (s *Scorer) check(b ood.Batch) error {
 	if err := CheckBatch(s.method, b, "the rows to score"); err != nil {
 		return err
 	}
-	needed := needed(&b, s.method.Needs)
+	needed := neededParts(&b, s.method.Needs)
 	if err := needed.Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
 		return err
 	}

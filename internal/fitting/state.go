@@ -65,7 +65,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		remainingWidth -= int(n)
 	}
-	if names := s.widths.Names(); availableNeeds(s.zeros()) != batchNeeds(m.Needs) || len(names) != len(s.widths) {
+	if names := s.widths.Names(); availableNeeds(s.zeroBatch()) != batchNeeds(m.Needs) || len(names) != len(s.widths) {
 		return nil, fmt.Errorf("it was fitted on rows with %s, but the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
@@ -75,7 +75,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 }
 
 // zeros returns a batch of one row of zeros with the widths of the fit.
-func (s *Scorer) zeros() ood.Batch {
+func (s *Scorer) zeroBatch() ood.Batch {
 	var b ood.Batch
 	for _, name := range s.widths.Names() {
 		batchparts.Set(&b, name, rows.New(1, s.widths[name]))
@@ -99,8 +99,8 @@ func (s *Scorer) checkWidths() (err error) {
 		return nil
 	}
 	if s.method.Needs.Targets {
-		_, err := s.Predict(s.zeros().Features, []float64{.5})
+		_, err := s.Predict(s.zeroBatch().Features, []float64{.5})
 		return err
 	}
-	return s.fitted.(ood.Detector).Score(context.Background(), make([]float64, 1), s.zeros())
+	return s.fitted.(ood.Detector).Score(context.Background(), make([]float64, 1), s.zeroBatch())
 }

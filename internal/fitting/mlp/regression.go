@@ -54,14 +54,14 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 	fitted := make([]Regression, len(configs))
 	for i := range fitted {
 		fitted[i] = Regression{trained[i*y.Cols : (i+1)*y.Cols], sx, sy}
-		fitted[i].ignore(constant)
+		fitted[i].clearWeights(constant)
 	}
 	return fitted, nil
 }
 
 // ignore sets the weights of input columns to zero. If a column was constant in the fit,
 // its weights still have their random initial values.
-func (r Regression) ignore(columns []int) {
+func (r Regression) clearWeights(columns []int) {
 	for _, n := range r.Networks {
 		w := n.Layers[0].W
 		for _, j := range columns {
