@@ -104,26 +104,26 @@ type batch struct {
 }
 
 func newBatch(p *plan, rows int) *batch {
-	b := &batch{rows: rows, x: make([]float32, p.streams()*rows*p.width), noiseInputs: newNoiseInputs(p, rows)}
+	b := &batch{rows: rows, x: make([]float32, p.batchAxis()*rows*p.width), noiseInputs: newNoiseInputs(p, rows)}
 	p.fillOnes(b.x)
 	if p.targets > 0 {
-		b.y = make([]float32, p.targetStreams()*rows*p.targets)
+		b.y = make([]float32, p.targetAxis()*rows*p.targets)
 	}
 	if p.Conditional {
-		b.tau = make([]float32, p.streams()*rows)
+		b.tau = make([]float32, p.batchAxis()*rows)
 	}
 	if p.usesDropout() {
 		for _, h := range p.Hidden {
-			b.masks = append(b.masks, make([]float32, p.maskStreams()*rows*h))
+			b.masks = append(b.masks, make([]float32, p.maskAxis()*rows*h))
 		}
 	}
 	return b
 }
 
 // targetStreams returns the size of the model axis of targets.
-func (p *plan) targetStreams() int {
-	if p.oneTarget {
-		return p.streams()
+func (p *plan) targetAxis() int {
+	if p.sharedTargets {
+		return p.batchAxis()
 	}
 	return p.models
 }
@@ -162,7 +162,7 @@ func (f *feeder) shuffle() {
 // fill fills a batch with the rows at positions start, start+1, … in the order of each
 // source.
 func (f *feeder) fill(b *batch, start int) {
-	for m := range f.streams() {
+	for m := range f.batchAxis() {
 		s := f.sources[m]
 		x := b.x[m*b.rows*f.width:]
 		order := s.perm[start : start+b.rows]
@@ -171,7 +171,7 @@ func (f *feeder) fill(b *batch, start int) {
 			copy(x[i*f.width:i*f.width+f.X.Cols], f.X.Data[at:at+f.X.Cols])
 		}
 	}
-	for m := range f.targetStreams() {
+	for m := range f.targetAxis() {
 		f.fillTargets(b, m, f.sources[m].perm[start:start+b.rows])
 	}
 	f.fillLevels(b)
@@ -206,7 +206,7 @@ func (f *feeder) fillLevels(b *batch) {
 			f.hooks.levels(s.tau)
 		}
 	}
-	for m := range f.streams() {
+	for m := range f.batchAxis() {
 		tau := f.sources[m].tau
 		copy(b.tau[m*b.rows:], tau)
 		x := b.x[m*b.rows*f.width:]
@@ -222,7 +222,7 @@ func (f *feeder) fillMasks(b *batch) {
 		for _, s := range f.unique {
 			s.drawBits(n)
 		}
-		for m := range f.maskStreams() {
+		for m := range f.maskAxis() {
 			f.sources[m].mask(mask[m*n:(m+1)*n], f.Models[m].Dropout)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 type noise struct {
 	rng *rand.Rand
 
-	rows []float32 // rows of noise, batch×d, standard normal
-	mix  []float32 // for each point, the fraction of noise in it
-	pick []int32   // for each point, the output to differentiate
+	rows          []float32 // rows of noise, batch×d, standard normal
+	noiseFraction []float32 // for each point, the fraction of noise in it
+	pick          []int32   // for each point, the output to differentiate
 }
 
 func (s *noise) draw(batch, d, points, outputs int) {
@@ -22,10 +22,10 @@ func (s *noise) draw(batch, d, points, outputs int) {
 	for i := range s.rows {
 		s.rows[i] = float32(s.rng.NormFloat64())
 	}
-	s.mix = slices.Grow(s.mix[:0], points)[:points]
+	s.noiseFraction = slices.Grow(s.noiseFraction[:0], points)[:points]
 	s.pick = slices.Grow(s.pick[:0], points)[:points]
-	for i := range s.mix {
-		s.mix[i], s.pick[i] = s.rng.Float32(), int32(s.rng.IntN(outputs))
+	for i := range s.noiseFraction {
+		s.noiseFraction[i], s.pick[i] = s.rng.Float32(), int32(s.rng.IntN(outputs))
 	}
 }
 
@@ -41,9 +41,9 @@ func newNoiseInputs(p *plan, rows int) noiseInputs {
 		return noiseInputs{}
 	}
 	in := noiseInputs{
-		noise:        make([]float32, p.streams()*p.batch*p.width),
-		interpolated: make([]float32, p.streams()*rows*p.width),
-		pick:         make([]float32, p.streams()*rows*p.Outputs),
+		noise:        make([]float32, p.batchAxis()*p.batch*p.width),
+		interpolated: make([]float32, p.batchAxis()*rows*p.width),
+		pick:         make([]float32, p.batchAxis()*rows*p.Outputs),
 	}
 	p.fillOnes(in.noise)
 	p.fillOnes(in.interpolated)
@@ -65,18 +65,18 @@ func (f *feeder) fillNoise(b *batch) {
 	for _, s := range f.unique {
 		s.noise.draw(f.batch, d, b.rows, f.Outputs)
 		if f.hooks.noise != nil {
-			f.hooks.noise(s.noise.rows, s.noise.mix, s.noise.pick)
+			f.hooks.noise(s.noise.rows, s.noise.noiseFraction, s.noise.pick)
 		}
 	}
 	clear(b.pick)
-	for m := range f.streams() {
+	for m := range f.batchAxis() {
 		s := f.sources[m].noise
 		x, at := b.x[m*b.rows*f.width:], b.interpolated[m*b.rows*f.width:]
 		u := b.noiseInputs.noise[m*f.batch*f.width:]
 		for i := range f.batch {
 			copy(u[i*f.width:i*f.width+d], s.rows[i*d:(i+1)*d])
 		}
-		for i, t := range s.mix {
+		for i, t := range s.noiseFraction {
 			for j := range d {
 				v := x[i*f.width+j]
 				at[i*f.width+j] = v + t*(u[i*f.width+j]-v)

@@ -79,7 +79,7 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 // repeatPerModel repeats data that models share, so that the data has a separate gradient
 // for each model.
 func (s *step) repeatPerModel(x string, rows, cols int) string {
-	if s.models == 1 || s.streams() == s.models {
+	if s.models == 1 || s.batchAxis() == s.models {
 		return x
 	}
 	return s.node("Expand", x, s.b.Const(s.dims(rows, cols)))

@@ -22,8 +22,8 @@ type plan struct {
 	params  []parameter
 	flat    int // length of the flat vector: number of weights and biases of all models
 
-	oneStream bool // all models have the same seed and rows, and therefore the same batches
-	oneTarget bool // all models learn the same columns of Y
+	sharedBatches bool // all models have the same seed and rows, and therefore the same batches
+	sharedTargets bool // all models learn the same columns of Y
 }
 
 // newPlan returns the plan of a problem that passed check.
@@ -37,19 +37,19 @@ func newPlan(p train.Problem) *plan {
 		pl.n = len(first.Rows)
 	}
 	pl.batch = min(p.BatchSize, pl.n)
-	pl.oneStream, pl.oneTarget = true, true
+	pl.sharedBatches, pl.sharedTargets = true, true
 	for _, m := range p.Models {
-		pl.oneStream = pl.oneStream && m.Seed == first.Seed && slices.Equal(m.Rows, first.Rows)
-		pl.oneTarget = pl.oneTarget && m.Target == first.Target
+		pl.sharedBatches = pl.sharedBatches && m.Seed == first.Seed && slices.Equal(m.Rows, first.Rows)
+		pl.sharedTargets = pl.sharedTargets && m.Target == first.Target
 	}
 	if p.Y.Rows > 0 {
 		pl.targets = 1
 		if first.Target < 0 {
 			pl.targets = p.Y.Cols
-			pl.oneTarget = true
+			pl.sharedTargets = true
 		}
 	} else {
-		pl.oneTarget = true
+		pl.sharedTargets = true
 	}
 	pl.width = pl.in
 	if pl.folded = !p.NoBias && len(p.Hidden) > 0; pl.folded {

@@ -54,13 +54,13 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 	x := s.dataInputs()
 	if p.usesDropout() {
 		for i, h := range p.Hidden {
-			s.masks = append(s.masks, s.input(fmt.Sprintf("mask%d", i), p.maskStreams(), rows, h))
+			s.masks = append(s.masks, s.input(fmt.Sprintf("mask%d", i), p.maskAxis(), rows, h))
 		}
 	}
 	if p.drawsNoise() {
-		s.noise = s.input("noise", p.streams(), p.batch, p.width)
-		s.interpolated = s.input("between", p.streams(), rows, p.width)
-		s.pick = s.input("pick", p.streams(), rows, p.Outputs)
+		s.noise = s.input("noise", p.batchAxis(), p.batch, p.width)
+		s.interpolated = s.input("between", p.batchAxis(), rows, p.width)
+		s.pick = s.input("pick", p.batchAxis(), rows, p.Outputs)
 	}
 	weights := s.weightInputs()
 	optimiser := s.adamInputs()
@@ -98,12 +98,12 @@ func newStep(p *plan, rows int, name string) *step {
 
 // dataInputs declares the graph inputs x, y and tau, and returns the name of x.
 func (s *step) dataInputs() string {
-	x := s.input("x", s.streams(), s.rows, s.width)
+	x := s.input("x", s.batchAxis(), s.rows, s.width)
 	if s.targets > 0 {
-		s.y = s.input("y", s.targetStreams(), s.rows, s.targets)
+		s.y = s.input("y", s.targetAxis(), s.rows, s.targets)
 	}
 	if s.Conditional {
-		s.tau = s.input("tau", s.streams(), s.rows, 1)
+		s.tau = s.input("tau", s.batchAxis(), s.rows, 1)
 	}
 	return x
 }
@@ -216,17 +216,17 @@ func (p *plan) shape(axis int, dims ...int) []int64 {
 }
 
 // streams returns the size of the model axis of batches.
-func (p *plan) streams() int {
-	if p.oneStream {
+func (p *plan) batchAxis() int {
+	if p.sharedBatches {
 		return 1
 	}
 	return p.models
 }
 
 // maskStreams returns the size of the model axis of dropout masks.
-func (p *plan) maskStreams() int {
+func (p *plan) maskAxis() int {
 	if _, same := p.uniform(dropout); same {
-		return p.streams()
+		return p.batchAxis()
 	}
 	return p.models
 }

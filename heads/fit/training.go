@@ -16,7 +16,7 @@ type hooks struct {
 	weights func(model int, params []parameter, flat []float32)
 	order   func(epoch int, perm []int32)
 	levels  func(tau []float32)
-	noise   func(rows, mix []float32, pick []int32)
+	noise   func(rows, noiseFraction []float32, pick []int32)
 	losses  func(loss []float32)
 }
 
@@ -34,9 +34,9 @@ type training struct {
 	averages   *averages
 	validation *validation // nil without validation rows
 
-	tensors    tensors
-	fixed      []*ort.Tensor // graph inputs that all steppers share; they follow the state
-	lossTensor *ort.Tensor
+	tensors      tensors
+	sharedInputs []*ort.Tensor // graph inputs that all steppers share; they follow the state
+	lossTensor   *ort.Tensor
 }
 
 // state is one of the two sets of weights and moments that steps alternate between.
@@ -61,7 +61,7 @@ type tensors struct {
 	err error
 }
 
-func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
+func (ts *tensors) newTensor(data []float32, shape ...int64) *ort.Tensor {
 	t, err := ort.NewTensor(shape, data)
 	if err != nil {
 		ts.err = errors.Join(ts.err, err)
@@ -74,12 +74,12 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 // batchInputs returns the graph inputs of a batch that training and validation have in
 // common.
 func (ts *tensors) batchInputs(p *plan, b *batch) []*ort.Tensor {
-	list := []*ort.Tensor{ts.wrap(b.x, p.shape(p.streams(), b.rows, p.width)...)}
+	list := []*ort.Tensor{ts.newTensor(b.x, p.shape(p.batchAxis(), b.rows, p.width)...)}
 	if p.targets > 0 {
-		list = append(list, ts.wrap(b.y, p.shape(p.targetStreams(), b.rows, p.targets)...))
+		list = append(list, ts.newTensor(b.y, p.shape(p.targetAxis(), b.rows, p.targets)...))
 	}
 	if p.Conditional {
-		list = append(list, ts.wrap(b.tau, p.shape(p.streams(), b.rows, 1)...))
+		list = append(list, ts.newTensor(b.tau, p.shape(p.batchAxis(), b.rows, 1)...))
 	}
 	return list
 }
@@ -89,7 +89,7 @@ func (ts *tensors) views(p *plan, flat []float32) []*ort.Tensor {
 	var list []*ort.Tensor
 	for _, q := range p.params {
 		part := flat[q.offset : q.offset+p.models*q.size()]
-		list = append(list, ts.wrap(part, p.shape(p.models, q.rows(), q.out)...))
+		list = append(list, ts.newTensor(part, p.shape(p.models, q.rows(), q.out)...))
 	}
 	return list
 }
@@ -108,12 +108,12 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 	}
 	for i := range t.rates {
 		t.rates[i] = make([]float32, 1)
-		t.fixed = append(t.fixed, t.tensors.wrap(t.rates[i], 1))
+		t.sharedInputs = append(t.sharedInputs, t.tensors.newTensor(t.rates[i], 1))
 	}
 	rates, decay := p.hyperInputs()
 	for _, values := range [][]float32{rates, decay} {
 		if values != nil {
-			t.fixed = append(t.fixed, t.tensors.wrap(values, int64(len(values))))
+			t.sharedInputs = append(t.sharedInputs, t.tensors.newTensor(values, int64(len(values))))
 		}
 	}
 	for _, q := range p.penalties() {
@@ -121,9 +121,9 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 		for m := range lambda {
 			lambda[m] = float32(q.value(p.Models[m]))
 		}
-		t.fixed = append(t.fixed, t.tensors.wrap(lambda, p.shape(p.models, 1, 1)...))
+		t.sharedInputs = append(t.sharedInputs, t.tensors.newTensor(lambda, p.shape(p.models, 1, 1)...))
 	}
-	t.lossTensor = t.tensors.wrap(t.loss, p.shape(p.models, 1, 1)...)
+	t.lossTensor = t.tensors.newTensor(t.loss, p.shape(p.models, 1, 1)...)
 
 	var err error
 	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.n%p.batch != 0 {
@@ -143,7 +143,7 @@ func (t *training) newState() *state {
 	s := &state{w: make([]float32, t.flat), m: make([]float32, t.flat), v: make([]float32, t.flat)}
 	s.views = t.tensors.views(t.plan, s.w)
 	for _, flat := range [][]float32{s.w, s.m, s.v} {
-		s.flat = append(s.flat, t.tensors.wrap(flat, int64(t.plan.flat)))
+		s.flat = append(s.flat, t.tensors.newTensor(flat, int64(t.plan.flat)))
 	}
 	return s
 }
@@ -159,17 +159,17 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	}
 	feed := t.tensors.batchInputs(t.plan, s.batch)
 	for i, mask := range s.batch.masks {
-		feed = append(feed, t.tensors.wrap(mask, t.shape(t.maskStreams(), rows, t.Hidden[i])...))
+		feed = append(feed, t.tensors.newTensor(mask, t.shape(t.maskAxis(), rows, t.Hidden[i])...))
 	}
 	if t.drawsNoise() {
 		feed = append(feed,
-			t.tensors.wrap(s.batch.noise, t.shape(t.streams(), t.batch, t.width)...),
-			t.tensors.wrap(s.batch.interpolated, t.shape(t.streams(), rows, t.width)...),
-			t.tensors.wrap(s.batch.pick, t.shape(t.streams(), rows, t.Outputs)...))
+			t.tensors.newTensor(s.batch.noise, t.shape(t.batchAxis(), t.batch, t.width)...),
+			t.tensors.newTensor(s.batch.interpolated, t.shape(t.batchAxis(), rows, t.width)...),
+			t.tensors.newTensor(s.batch.pick, t.shape(t.batchAxis(), rows, t.Outputs)...))
 	}
 	for i := range s.in {
 		from, to := t.states[i], t.states[1-i]
-		for _, part := range [][]*ort.Tensor{feed, from.views, from.flat, t.fixed} {
+		for _, part := range [][]*ort.Tensor{feed, from.views, from.flat, t.sharedInputs} {
 			s.in[i] = append(s.in[i], part...)
 		}
 		s.out[i] = append(append(s.out[i], to.flat...), t.lossTensor)

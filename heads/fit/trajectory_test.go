@@ -117,7 +117,7 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 	}
 	var losses []float64
 	step, noises, seeds := 0, 0, 1
-	if !pl.oneStream {
+	if !pl.sharedBatches {
 		seeds = 2
 	}
 	tr, err := newTraining(context.Background(), r, pl, hooks{
@@ -134,10 +134,10 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 		},
 		order:  func(epoch int, perm []int32) { copy(perm, c.Orders[epoch]) },
 		levels: func(tau []float32) { copy(tau, c.Taus[step/seeds]); step++ },
-		noise: func(rows, mix []float32, pick []int32) {
+		noise: func(rows, noiseFraction []float32, pick []int32) {
 			at := c.Noises[noises/seeds]
 			copy(rows, at.Rows)
-			copy(mix, at.Mix)
+			copy(noiseFraction, at.Mix)
 			copy(pick, at.Pick)
 			noises++
 		},

@@ -58,7 +58,7 @@ const validationFloats = 2 << 20
 
 func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, error) {
 	shared := *p
-	shared.oneStream = true
+	shared.sharedBatches = true
 	v := &validation{
 		plan: &shared, rows: *p.Validation,
 		flat: make([]float32, p.flat), loss: make([]float32, p.models),
@@ -114,7 +114,7 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 		return nil, fmt.Errorf("load the validation: %w", err)
 	}
 	e.in = append(v.tensors.batchInputs(v.plan, e.batch), v.tensors.views(v.plan, v.flat)...)
-	e.out = []*ort.Tensor{v.tensors.wrap(v.loss, v.shape(v.models, 1, 1)...)}
+	e.out = []*ort.Tensor{v.tensors.newTensor(v.loss, v.shape(v.models, 1, 1)...)}
 	return e, nil
 }
 
@@ -185,7 +185,7 @@ func (v *validation) fill(b *batch, start int) {
 	if v.targets == 0 {
 		return
 	}
-	for m := range v.targetStreams() {
+	for m := range v.targetAxis() {
 		first := max(v.Models[m].Target, 0)
 		for i := range b.rows {
 			at := (start+i)/levels*v.rows.Y.Stride + first
