@@ -143,7 +143,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		Memory: f.memory,
 		Params: []ood.Param{{Name: "combine", Default: combine, Takes: "of=" + combine + "|" + other, Sweep: []any{fisher, harmonic}}},
 		Fit:    f.fit,
-		New:    f.empty,
+		New:    f.newFused,
 	}
 	for _, c := range f {
 		m.Needs = fitting.Union(m.Needs, c.Method.Needs)
@@ -218,7 +218,7 @@ func (c *component) Restore(s rows.State) (err error) {
 }
 
 // empty returns a fused that a saved state can be restored into.
-func (f fusion) empty() any {
+func (f fusion) newFused() any {
 	s := &fused{}
 	for _, c := range f {
 		s.Parts = append(s.Parts, &fusedPart{Fitted: component{method: c.Method}})
