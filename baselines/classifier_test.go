@@ -29,7 +29,7 @@ func TestMismatchedLabels(t *testing.T) {
 		}
 		training.Labels = make([]int, 60)
 		for i := range training.Labels {
-			training.Labels[i] = (1 + slices.Index(top(training.Logits, i), true)) % toyClasses
+			training.Labels[i] = (1 + slices.Index(isLargest(training.Logits, i), true)) % toyClasses
 		}
 		if _, err := fitting.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
 			t.Errorf("%s if no label is predicted: %v", m.Name, err)
@@ -38,7 +38,7 @@ func TestMismatchedLabels(t *testing.T) {
 }
 
 // top reports, for each logit of row i, whether it is the largest of the row.
-func top(z blas32.General, i int) []bool {
+func isLargest(z blas32.General, i int) []bool {
 	r := z.Data[i*z.Stride : i*z.Stride+z.Cols]
 	largest := make([]bool, len(r))
 	for k, v := range r {

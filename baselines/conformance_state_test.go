@@ -193,7 +193,7 @@ func setEntry(a rows.Array, at int, v float64) {
 // FuzzRestoreIntervals checks that Restore either rejects a state with a changed value, or
 // returns a model that predicts. It must not panic or loop forever.
 func FuzzRestoreIntervals(f *testing.F) {
-	x, y := steps(60, 1)
+	x, y := stepRows(60, 1)
 	var states []rows.State
 	var methods []ood.Method
 	for _, m := range attach.Methods() {

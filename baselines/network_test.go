@@ -71,7 +71,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 	width := len(in.Data) / max(x.Len(), 1)
 	for i := range x.Len() {
 		r := n.row(in.Data[i*width:(i+1)*width], nil)
-		up := upstream(r.z, of)
+		up := logitGradient(r.z, of)
 		for j, before := range r.before {
 			var d float64
 			for k, u := range up {
@@ -91,7 +91,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 }
 
 // upstream returns the gradient of a scalar function with respect to the logits z.
-func upstream(z []float64, of ood.Scalar) []float64 {
+func logitGradient(z []float64, of ood.Scalar) []float64 {
 	t := of.Temperature
 	if t == 0 {
 		t = 1

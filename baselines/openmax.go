@@ -53,7 +53,7 @@ func fitOpenMax(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	}
 	for _, d := range distances {
 		w := fitWeibull(d, p.Int("tail"))
-		s.Largest, s.At = append(s.Largest, w.largest), append(s.At, w.at)
+		s.Largest, s.At = append(s.Largest, w.largest), append(s.At, w.shiftedLargest)
 		s.Shape, s.Ratio = append(s.Shape, w.shape), append(s.Ratio, w.ratio)
 	}
 	return s, nil
@@ -69,7 +69,7 @@ func (s *openMax) distance(z []float32, y int) float64 {
 	return math.Sqrt(square)
 }
 
-func (s *openMax) tail(y int) weibull {
+func (s *openMax) tailOf(y int) weibull {
 	return weibull{s.Largest[y], s.At[y], s.Shape[y], s.Ratio[y]}
 }
 
@@ -116,7 +116,7 @@ func (s *openMax) unknownLogOdds(z []float32, order []int, revised []float64) fl
 	alpha := min(s.Alpha, len(z))
 	var unknown float64
 	for i, y := range order[:alpha] {
-		weight := float64(alpha-i) / float64(alpha) * s.tail(y).probability(s.distance(z, y))
+		weight := float64(alpha-i) / float64(alpha) * s.tailOf(y).probability(s.distance(z, y))
 		unknown += revised[y] * weight
 		revised[y] *= 1 - weight
 	}

@@ -32,9 +32,9 @@ func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		return errors.New("the rows have neither features nor logits")
 	}
 	for i := range dst {
-		h := mix(s.Seed)
+		h := splitMix64(s.Seed)
 		for _, v := range row(m, i) {
-			h = mix(h ^ uint64(math.Float32bits(v)))
+			h = splitMix64(h ^ uint64(math.Float32bits(v)))
 		}
 		dst[i] = float64(h>>11) / (1 << 53)
 	}
@@ -46,7 +46,7 @@ func (s *random) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 }
 
 // mix returns the next number of SplitMix64 (Steele, Lea & Flood 2014).
-func mix(x uint64) uint64 {
+func splitMix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -58,7 +58,7 @@ type reference struct {
 	Scores              []float64
 }
 
-func general(rows [][]float32) blas32.General {
+func toMatrix(rows [][]float32) blas32.General {
 	m := blas32.General{Rows: len(rows), Data: slices.Concat(rows...)}
 	if m.Rows > 0 {
 		m.Cols, m.Stride = len(rows[0]), len(rows[0])
@@ -67,9 +67,9 @@ func general(rows [][]float32) blas32.General {
 }
 
 func (p part) batch() ood.Batch {
-	b := ood.Batch{Features: general(p.Features), Logits: general(p.Logits), Labels: p.Labels}
+	b := ood.Batch{Features: toMatrix(p.Features), Logits: toMatrix(p.Logits), Labels: p.Labels}
 	for _, l := range p.Layers {
-		b.Layers = append(b.Layers, general(l))
+		b.Layers = append(b.Layers, toMatrix(l))
 	}
 	if p.Inputs.Data != nil {
 		b.Inputs = ood.BlockOf(p.Inputs.Shape, p.Inputs.Data)
@@ -80,8 +80,8 @@ func (p part) batch() ood.Batch {
 // training returns the training data that the scores of r were fitted with.
 func (p problem) training(r reference) ood.Training {
 	t := ood.Training{
-		Batch: p.Train.batch(), Outliers: ood.Batch{Features: general(p.Train.Outliers)},
-		Targets: general(p.Train.Targets), Levels: p.Train.Levels, Trainer: &fixedTrainer{},
+		Batch: p.Train.batch(), Outliers: ood.Batch{Features: toMatrix(p.Train.Outliers)},
+		Targets: toMatrix(p.Train.Targets), Levels: p.Train.Levels, Trainer: &fixedTrainer{},
 	}
 	if slices.Contains(r.Without, "labels") {
 		t.Labels = nil
@@ -90,7 +90,7 @@ func (p problem) training(r reference) ood.Training {
 		t.Logits = blas32.General{}
 	}
 	if p.Last != nil {
-		t.Last = &ood.Linear{Weight: general(p.Last.Weight), Bias: p.Last.Bias}
+		t.Last = &ood.Linear{Weight: toMatrix(p.Last.Weight), Bias: p.Last.Bias}
 	}
 	if n := p.Network; n != nil {
 		slope := func(v float64) float64 { return 1 - math.Tanh(v)*math.Tanh(v) }
@@ -101,7 +101,7 @@ func (p problem) training(r reference) ood.Training {
 	for _, layers := range r.Trained {
 		var n train.Network
 		for _, l := range layers {
-			n.Layers = append(n.Layers, train.Layer{W: general(l.W), B: l.B})
+			n.Layers = append(n.Layers, train.Layer{W: toMatrix(l.W), B: l.B})
 		}
 		networks = append(networks, n)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // output computes the output of a network for one row from its definition.
-func output(layers []train.Layer, x []float32) []float64 {
+func naiveOutput(layers []train.Layer, x []float32) []float64 {
 	var in []float64
 	for _, v := range x {
 		in = append(in, float64(v))
@@ -71,7 +71,7 @@ func TestPaperProblems(t *testing.T) {
 		t.Errorf("a teacher of %d layers, and the problem %+v", len(teacher.Layers), p)
 	}
 	for i := range p.X.Rows {
-		for j, want := range output(teacher.Layers, row(training.Features, i)) {
+		for j, want := range naiveOutput(teacher.Layers, row(training.Features, i)) {
 			if !near(p.Y.Data[i*p.Y.Stride+j], want) {
 				t.Fatalf("label %d of row %d is %v, the teacher says %v", j, i, p.Y.Data[i*p.Y.Stride+j], want)
 			}
@@ -87,7 +87,7 @@ func TestPaperProblems(t *testing.T) {
 	}
 	mean := make([]float64, 7)
 	for i := range p.X.Rows {
-		for j, v := range output(p.Models[0].Start, row(training.Features, i)) {
+		for j, v := range naiveOutput(p.Models[0].Start, row(training.Features, i)) {
 			mean[j] += v / float64(p.X.Rows)
 		}
 	}

@@ -145,7 +145,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 	for _, p := range problems {
 		for _, c := range treeConfigurations {
 			m := method(c.Method)
-			train := regression(slice(p.inputs, 0, p.Train), slice(p.out, 0, p.Train), levels...)
+			train := regression(sliceRows(p.inputs, 0, p.Train), sliceRows(p.out, 0, p.Train), levels...)
 			train.Seed = p.Seed
 			began := time.Now()
 			model, err := fitting.Fit(background, m, train, c.Params)
@@ -153,7 +153,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 				t.Fatal(err)
 			}
 			fitted := time.Now()
-			q := model.Quantiles(slice(p.inputs, p.Train, p.inputs.Rows), levels)
+			q := model.Quantiles(sliceRows(p.inputs, p.Train, p.inputs.Rows), levels)
 			done := time.Now()
 			r := treeResult{Set: p.Set, Seed: p.Seed, Configuration: c.Name, Fit: fitted.Sub(began).Seconds(), Predict: done.Sub(fitted).Seconds()}
 			for i := range q.Rows {
@@ -195,7 +195,7 @@ func summarise(results []treeResult, set, configuration string) treeSummary {
 	return s
 }
 
-func slice(m blas32.General, lo, hi int) blas32.General {
+func sliceRows(m blas32.General, lo, hi int) blas32.General {
 	return blas32.General{Rows: hi - lo, Cols: m.Cols, Stride: m.Stride, Data: m.Data[lo*m.Stride : (hi-1)*m.Stride+m.Cols]}
 }
 
@@ -237,7 +237,7 @@ func readTreeProblems(t *testing.T, seeds int) []treeProblem {
 				y = append(y, rows[k][p.Cols])
 			}
 			p.Range = float64(slices.Max(y) - slices.Min(y))
-			p.all = general(shuffled)
+			p.all = toMatrix(shuffled)
 			p.inputs = p.all
 			p.inputs.Cols = p.Cols
 			p.out = blas32.General{Rows: len(y), Cols: 1, Stride: 1, Data: y}

@@ -16,7 +16,7 @@ var treeMethods = []ood.Method{method("gradient-boosting"), method("quantile-for
 
 // steps returns rows x with three inputs and two targets. The first target is y = ⌊x₀⌋ + (1
 // + 1{x₁ > 0})·noise, and the second is −10·y.
-func steps(n int, seed uint64) (x, y blas32.General) {
+func stepRows(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x = blas32.General{Rows: n, Cols: 3, Stride: 4, Data: make([]float32, 4*n)}
 	y = blas32.General{Rows: n, Cols: 2, Stride: 3, Data: make([]float32, 3*n)}
@@ -47,8 +47,8 @@ func stepsNoise(row []float32) float64 {
 }
 
 func TestTreesFindQuantiles(t *testing.T) {
-	x, y := steps(3000, 1)
-	test, _ := steps(400, 2)
+	x, y := stepRows(3000, 1)
+	test, _ := stepRows(400, 2)
 	levels := []float64{0.1, 0.5, 0.9}
 	for _, m := range treeMethods {
 		for _, bins := range []float64{-1, 100} {
@@ -81,7 +81,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 // TestBoostingBetweenLevels checks that quantiles are linear between the fitted levels and
 // constant beyond them.
 func TestBoostingBetweenLevels(t *testing.T) {
-	x, y := steps(300, 7)
+	x, y := stepRows(300, 7)
 	model, err := fitting.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)
 	if err != nil {
 		t.Fatal(err)

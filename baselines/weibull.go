@@ -10,10 +10,10 @@ import (
 // some numbers. The fitted numbers are first shifted so that the smallest becomes
 // minShifted, as in the libMR of OpenMax's authors.
 type weibull struct {
-	largest float64 // largest of the fitted numbers
-	at      float64 // value of largest after the shift, at least minShifted
-	shape   float64 // 0 if there were no numbers to fit
-	ratio   float64 // log (at/scale)^shape, where scale is the scale parameter
+	largest        float64 // largest of the fitted numbers
+	shiftedLargest float64 // value of largest after the shift, at least minShifted
+	shape          float64 // 0 if there were no numbers to fit
+	ratio          float64 // log (at/scale)^shape, where scale is the scale parameter
 }
 
 const (
@@ -27,16 +27,16 @@ const (
 // sorts numbers in place.
 func fitWeibull(numbers []float64, n int) weibull {
 	if len(numbers) == 0 {
-		return weibull{at: minShifted}
+		return weibull{shiftedLargest: minShifted}
 	}
 	slices.Sort(numbers)
 	tail := numbers[max(0, len(numbers)-n):]
 	t := weibull{largest: tail[len(tail)-1]}
-	t.at = minShifted + t.largest - tail[0]
+	t.shiftedLargest = minShifted + t.largest - tail[0]
 	logs := make([]float64, len(tail)) // logarithms of the shifted numbers relative to the largest
 	var mean float64
 	for i, v := range tail {
-		logs[i] = t.log(v)
+		logs[i] = t.logRatio(v)
 		mean += logs[i] / float64(len(tail))
 	}
 	// derivative is 0 at the shape k that maximises the likelihood. It increases with k.
@@ -75,7 +75,7 @@ func fitWeibull(numbers []float64, n int) weibull {
 }
 
 // log returns the logarithm of v divided by the largest number, after both are shifted.
-func (t weibull) log(v float64) float64 { return math.Log1p((v - t.largest) / t.at) }
+func (t weibull) logRatio(v float64) float64 { return math.Log1p((v - t.largest) / t.shiftedLargest) }
 
 // probability returns the probability of a number below v, or 1 if there were no numbers to
 // fit.
@@ -83,8 +83,8 @@ func (t weibull) probability(v float64) float64 {
 	switch {
 	case t.shape == 0:
 		return 1
-	case v-t.largest <= -t.at:
+	case v-t.largest <= -t.shiftedLargest:
 		return 0
 	}
-	return -math.Expm1(-math.Exp(t.shape*t.log(v) + t.ratio))
+	return -math.Expm1(-math.Exp(t.shape*t.logRatio(v) + t.ratio))
 }

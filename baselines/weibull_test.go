@@ -20,13 +20,13 @@ func TestFitWeibull(t *testing.T) {
 		}
 		tail := fitWeibull(numbers, 25)
 		top := slices.Clone(numbers[175:])
-		scale := tail.at * math.Exp(-tail.ratio/tail.shape)
+		scale := tail.shiftedLargest * math.Exp(-tail.ratio/tail.shape)
 		likelihood := func(k, scale float64) float64 {
 			var sum float64
 			for _, v := range top {
 				// This is the log density without its large constant terms, because
 				// rounding would otherwise hide the differences.
-				u := math.Log1p((v-tail.largest)/tail.at) + math.Log(tail.at/scale)
+				u := math.Log1p((v-tail.largest)/tail.shiftedLargest) + math.Log(tail.shiftedLargest/scale)
 				sum += math.Log(k) + k*u - math.Exp(k*u)
 			}
 			return sum
