@@ -261,7 +261,7 @@ func (d *folder) hasParts() bool {
 	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.result })
 }
 
-// damaged adds advice to an error about a damaged scores.parquet.
+// explainDamagedScores adds advice to an error about a damaged scores.parquet.
 func (d *folder) explainDamagedScores(err error) error {
 	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
@@ -479,7 +479,7 @@ func (d *folder) checkIdentity(before audit.Identity) error {
 	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, labelSides(reason), remedy)
 }
 
-// nameSides replaces "in one" and "in the other" in a description of a difference. "There"
+// labelSides replaces "in one" and "in the other" in a description of a difference. "There"
 // is then the value in the folder, and "here" the new value.
 func labelSides(reason string) string {
 	return strings.Replace(strings.Replace(reason, "in one", "there", 1), "in the other", "here", 1)

@@ -80,7 +80,7 @@ func (o Options) withURLs() Options {
 	return o
 }
 
-// nameURLs replaces the local paths of fetched files in an error by the URLs of these
+// showURLs replaces the local paths of fetched files in an error by the URLs of these
 // files.
 func (o *Options) showURLs(err error) error {
 	if err == nil {

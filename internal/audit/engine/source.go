@@ -229,7 +229,7 @@ func ancestors(path string) iter.Seq[string] {
 	}
 }
 
-// resolved returns the absolute path with slashes. It resolves links in the part of the
+// resolvePath returns the absolute path with slashes. It resolves links in the part of the
 // path that exists.
 func resolvePath(path string) string {
 	abs, err := filepath.Abs(path)
