@@ -74,12 +74,12 @@ func batchNeeds(n ood.Needs) ood.Needs {
 	return ood.Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers}
 }
 
-// given returns the needs that the matrices of a batch meet.
+// availableNeeds returns the needs that the matrices of a batch meet.
 func availableNeeds(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
-// needed returns the parts of a batch that needs asks for.
+// neededParts returns the parts of a batch that needs asks for.
 func neededParts(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
 		switch p.Name {

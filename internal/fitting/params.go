@@ -50,7 +50,7 @@ type limits struct {
 	widths       bool // values may also be several integers joined by "x"
 }
 
-// limitsOf parses p.Takes.
+// parseLimits parses p.Takes.
 func parseLimits(p ood.Param) (limits, error) {
 	l := limits{lower: math.Inf(-1), upper: math.Inf(1)}
 	for word := range strings.SplitSeq(p.Takes, ",") {
@@ -77,7 +77,7 @@ func parseLimits(p ood.Param) (limits, error) {
 	return l, nil
 }
 
-// number converts a value of any numeric type to float64, and returns other values
+// toNumber converts a value of any numeric type to float64, and returns other values
 // unchanged.
 func toNumber(value any) any {
 	switch v := reflect.ValueOf(value); {

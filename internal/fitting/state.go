@@ -74,7 +74,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	return s, s.checkWidths()
 }
 
-// zeros returns a batch of one row of zeros with the widths of the fit.
+// zeroBatch returns a batch of one row of zeros with the widths of the fit.
 func (s *Scorer) zeroBatch() ood.Batch {
 	var b ood.Batch
 	for _, name := range s.widths.Names() {

@@ -59,8 +59,8 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 	return fitted, nil
 }
 
-// ignore sets the weights of input columns to zero. If a column was constant in the fit,
-// its weights still have their random initial values.
+// clearWeights sets the weights of input columns to zero. If a column was constant in the
+// fit, its weights still have their random initial values.
 func (r Regression) clearWeights(columns []int) {
 	for _, n := range r.Networks {
 		w := n.Layers[0].W
