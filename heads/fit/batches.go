@@ -120,7 +120,7 @@ func newBatch(p *plan, rows int) *batch {
 	return b
 }
 
-// targetStreams returns the size of the model axis of targets.
+// targetAxis returns the size of the model axis of targets.
 func (p *plan) targetAxis() int {
 	if p.sharedTargets {
 		return p.batchAxis()

@@ -31,9 +31,9 @@ func (s *noise) draw(batch, d, points, outputs int) {
 
 // noiseInputs holds the graph inputs for the penalties on noise.
 type noiseInputs struct {
-	noise        []float32 // rows of noise: streams × batch × width, even if the step has fewer rows
-	interpolated []float32 // points between rows and noise: streams × rows × width
-	pick         []float32 // outputs to differentiate, one-hot: streams × rows × outputs
+	noise        []float32 // rows of noise: batchAxis × batch × width, even if the step has fewer rows
+	interpolated []float32 // points between rows and noise: batchAxis × rows × width
+	pick         []float32 // outputs to differentiate, one-hot: batchAxis × rows × outputs
 }
 
 func newNoiseInputs(p *plan, rows int) noiseInputs {

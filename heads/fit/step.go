@@ -215,7 +215,8 @@ func (p *plan) shape(axis int, dims ...int) []int64 {
 	return out
 }
 
-// streams returns the size of the model axis of batches.
+// batchAxis returns the size of the model axis of batches. It is 1 if all models share
+// their batches.
 func (p *plan) batchAxis() int {
 	if p.sharedBatches {
 		return 1
@@ -223,7 +224,7 @@ func (p *plan) batchAxis() int {
 	return p.models
 }
 
-// maskStreams returns the size of the model axis of dropout masks.
+// maskAxis returns the size of the model axis of dropout masks.
 func (p *plan) maskAxis() int {
 	if _, same := p.uniform(dropout); same {
 		return p.batchAxis()
