@@ -217,7 +217,7 @@ func (c *component) Restore(s rows.State) (err error) {
 	return err
 }
 
-// empty returns a fused that a saved state can be restored into.
+// newFused returns a fused that a saved state can be restored into.
 func (f fusion) newFused() any {
 	s := &fused{}
 	for _, c := range f {
