@@ -37,7 +37,7 @@ func TestMismatchedLabels(t *testing.T) {
 	}
 }
 
-// top reports, for each logit of row i, whether it is the largest of the row.
+// isLargest reports, for each logit of row i, whether it is the largest of the row.
 func isLargest(z blas32.General, i int) []bool {
 	r := z.Data[i*z.Stride : i*z.Stride+z.Cols]
 	largest := make([]bool, len(r))

@@ -90,7 +90,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
-// upstream returns the gradient of a scalar function with respect to the logits z.
+// logitGradient returns the gradient of a scalar function with respect to the logits z.
 func logitGradient(z []float64, of ood.Scalar) []float64 {
 	t := of.Temperature
 	if t == 0 {

@@ -45,7 +45,7 @@ func (s *random) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it hashes the bits of a row")
 }
 
-// mix returns the next number of SplitMix64 (Steele, Lea & Flood 2014).
+// splitMix64 returns the next number of SplitMix64 (Steele, Lea & Flood 2014).
 func splitMix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// output computes the output of a network for one row from its definition.
+// naiveOutput computes the output of a network for one row from its definition.
 func naiveOutput(layers []train.Layer, x []float32) []float64 {
 	var in []float64
 	for _, v := range x {

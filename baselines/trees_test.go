@@ -14,8 +14,8 @@ import (
 
 var treeMethods = []ood.Method{method("gradient-boosting"), method("quantile-forest")}
 
-// steps returns rows x with three inputs and two targets. The first target is y = ⌊x₀⌋ + (1
-// + 1{x₁ > 0})·noise, and the second is −10·y.
+// stepRows returns rows x with three inputs and two targets. The first target is y = ⌊x₀⌋ +
+// (1 + 1{x₁ > 0})·noise, and the second is −10·y.
 func stepRows(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x = blas32.General{Rows: n, Cols: 3, Stride: 4, Data: make([]float32, 4*n)}

@@ -13,7 +13,7 @@ type weibull struct {
 	largest        float64 // largest of the fitted numbers
 	shiftedLargest float64 // value of largest after the shift, at least minShifted
 	shape          float64 // 0 if there were no numbers to fit
-	ratio          float64 // log (at/scale)^shape, where scale is the scale parameter
+	ratio          float64 // log (shiftedLargest/scale)^shape, where scale is the scale parameter
 }
 
 const (
@@ -74,7 +74,8 @@ func fitWeibull(numbers []float64, n int) weibull {
 	return t
 }
 
-// log returns the logarithm of v divided by the largest number, after both are shifted.
+// logRatio returns the logarithm of v divided by the largest number, after both are
+// shifted.
 func (t weibull) logRatio(v float64) float64 { return math.Log1p((v - t.largest) / t.shiftedLargest) }
 
 // probability returns the probability of a number below v, or 1 if there were no numbers to
