@@ -29,7 +29,7 @@ func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fittin
 	return s
 }
 
-// doubled converts m to float64.
+// toFloat64 converts m to float64.
 func toFloat64(m blas32.General) *mat.Dense {
 	d := mat.NewDense(m.Rows, m.Cols, nil)
 	for i := range m.Rows {

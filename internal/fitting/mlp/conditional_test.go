@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/headstest"
 )
 
-// percents returns the levels 0.5 %, 1 %, … 99.5 %.
+// halfPercents returns the levels 0.5 %, 1 %, … 99.5 %.
 func halfPercents() []float64 {
 	var levels []float64
 	for i := 1; i < 200; i++ {
