@@ -14,7 +14,8 @@ import (
 	"slices"
 )
 
-// extract unpacks the named files from the only package in a folder.
+// extract unpacks the listed files from the package in the folder download, which must be
+// the only one there.
 func (c client) extract(ctx context.Context, download, dst string, files []pinnedFile) error {
 	path, err := onlyFile(download, c.ext)
 	if err != nil {
@@ -43,14 +44,14 @@ func (c client) extract(ctx context.Context, download, dst string, files []pinne
 	return err
 }
 
-// tarMembers visits the regular files of npm's package.
+// tarMembers calls visit for each regular file in an npm package.
 func tarMembers(ctx context.Context, path string, visit func(name string, r io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	gz, err := gzip.NewReader(ctxReader{ctx, f}) // skipped members must be decompressed too
+	gz, err := gzip.NewReader(ctxReader{ctx, f}) // stop on cancellation even inside members that are skipped
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func tarMembers(ctx context.Context, path string, visit func(name string, r io.R
 	}
 }
 
-// wheelMembers visits the regular files of pip's package.
+// wheelMembers calls visit for each regular file in a wheel, the package format of pip.
 func wheelMembers(_ context.Context, path string, visit func(name string, r io.Reader) error) error {
 	zr, err := zip.OpenReader(path)
 	if err != nil {
@@ -91,9 +92,11 @@ func wheelMembers(_ context.Context, path string, visit func(name string, r io.R
 	return nil
 }
 
-// maxLibrary limits the unpacked size. The largest pinned file has 260 MiB.
+// maxLibrary is the largest size in bytes of an unpacked file. It protects the disk from a
+// malicious archive. The largest pinned file has 260 MiB.
 const maxLibrary = 1 << 30
 
+// writeFile writes a new executable file.
 func writeFile(ctx context.Context, path string, r io.Reader) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
@@ -109,7 +112,7 @@ func writeFile(ctx context.Context, path string, r io.Reader) error {
 	return err
 }
 
-// ctxReader is a reader that stops when its context is cancelled.
+// ctxReader is a reader that fails after its context is cancelled.
 type ctxReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -15,24 +15,25 @@ import (
 )
 
 // BLAS is gonum's implementation of the Basic Linear Algebra Subprograms, except that ONNX
-// Runtime computes large real Gemm and Syrk products on the CPU. A program installs it with
-// blas32.Use and blas64.Use. Results differ from gonum's in rounding.
+// Runtime computes large real Gemm and Syrk products on the CPU. To install it, a program
+// calls Runtime.UseBLAS. Results differ from gonum's in rounding.
 //
-// These routines cannot report an error. If ONNX Runtime fails, or after the runtime was
+// BLAS routines cannot report an error. If ONNX Runtime fails, or after the runtime was
 // closed, gonum computes the result.
 type BLAS struct {
 	gonum.Implementation
 
 	r        *Runtime
-	mu       sync.RWMutex // read-locked during a product, write-locked to create or close sessions
+	mu       sync.RWMutex // read-locked during a product, write-locked while sessions are created or closed
 	sessions map[operation]*Session
 	closed   bool
 
-	buffers32, buffers64 sync.Pool // *[]float32 and *[]float64, buffers for results and for operands without gaps
+	buffers32, buffers64 sync.Pool // hold *[]float32 and *[]float64: buffers for results and for packed operands
 }
 
-// getBuffer returns a buffer for n elements, which release returns to the pool. Otherwise products
-// of many blocks would fill all memory that the garbage collector allows beside large data.
+// getBuffer returns a buffer for n elements. release returns the buffer to a pool. Without
+// the pool, products of many blocks would allocate as much memory as the garbage collector
+// allows.
 func getBuffer[T real](b *BLAS, n int) (buffer []T, release func()) {
 	var z T
 	pool := &b.buffers32
@@ -47,8 +48,8 @@ func getBuffer[T real](b *BLAS, n int) (buffer []T, release func()) {
 	return (*p)[:n], func() { pool.Put(p) }
 }
 
-// operation identifies the computation of a session: a product of matrices that are stored
-// transposed or not.
+// operation identifies the session that computes a matrix product, by element type and by
+// which operands are stored transposed.
 type operation struct {
 	dtype          pb.TensorProto_DataType
 	transA, transB bool
@@ -59,10 +60,10 @@ var _ interface {
 	blas.Float64
 } = (*BLAS)(nil)
 
-// BLAS returns the runtime's implementation. It works until the runtime is closed.
+// BLAS returns an implementation of BLAS that uses the runtime until the runtime is closed.
 func (r *Runtime) BLAS() *BLAS { return r.blas() }
 
-// UseBLAS makes the runtime compute large products in the whole process. stop restores gonum's
+// UseBLAS installs r.BLAS in gonum, for the whole process. stop reinstalls gonum's own
 // implementation and closes the runtime.
 func (r *Runtime) UseBLAS() (stop func()) {
 	blas32.Use(r.BLAS())
@@ -74,8 +75,8 @@ func (r *Runtime) UseBLAS() (stop func()) {
 	}
 }
 
-// Products opens a runtime that computes large products in the whole process until stop is
-// called.
+// Products opens a runtime and installs its BLAS in gonum for the whole process. stop
+// undoes this and closes the runtime.
 func Products(ctx context.Context, o Options) (stop func(), err error) {
 	r, err := Open(ctx, o)
 	if err != nil {
@@ -86,11 +87,11 @@ func Products(ctx context.Context, o Options) (stop func(), err error) {
 	return r.UseBLAS(), nil
 }
 
-// minProduct is the smallest m·n·k that ONNX Runtime computes. For smaller products, a call
-// costs more time than it saves.
+// minProduct is the smallest number of multiplications m·n·k that ONNX Runtime computes.
+// For smaller products, a call to the runtime costs more time than it saves.
 const minProduct = 1 << 18
 
-// Sgemm computes C = αAB + βC in float32, with A and B optionally transposed.
+// Sgemm computes C = αAB + βC in float32. A and B may be transposed.
 func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []float32, ldx int, y []float32, ldy int, beta float32, c []float32, ldc int) {
 	whole := product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}
 	run(b, whole, func(p product[float32]) {
@@ -98,7 +99,7 @@ func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []floa
 	})
 }
 
-// Dgemm does what Sgemm does, in float64.
+// Dgemm computes C = αAB + βC in float64. A and B may be transposed.
 func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []float64, ldx int, y []float64, ldy int, beta float64, c []float64, ldc int) {
 	whole := product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}
 	run(b, whole, func(p product[float64]) {
@@ -106,7 +107,7 @@ func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []floa
 	})
 }
 
-// Ssyrk computes one triangle of C = αAAᵀ + βC, or of αAᵀA + βC, in float32.
+// Ssyrk computes one triangle of C = αAAᵀ + βC, or of C = αAᵀA + βC, in float32.
 func (b *BLAS) Ssyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float32, x []float32, ldx int, beta float32, c []float32, ldc int) {
 	a := matrix[float32]{n, k, x, ldx, tA}
 	run(b, product[float32]{alpha, a, a.transposed(), beta, matrix[float32]{n, n, c, ldc, blas.NoTrans}, ul}, func(p product[float32]) {
@@ -114,7 +115,7 @@ func (b *BLAS) Ssyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float32, x
 	})
 }
 
-// Dsyrk does what Ssyrk does, in float64.
+// Dsyrk computes one triangle of C = αAAᵀ + βC, or of C = αAᵀA + βC, in float64.
 func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x []float64, ldx int, beta float64, c []float64, ldc int) {
 	a := matrix[float64]{n, k, x, ldx, tA}
 	run(b, product[float64]{alpha, a, a.transposed(), beta, matrix[float64]{n, n, c, ldc, blas.NoTrans}, ul}, func(p product[float64]) {
@@ -124,7 +125,8 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 
 type real interface{ float32 | float64 }
 
-// matrix is a rows×cols matrix after the transposition trans.
+// matrix is a matrix that has rows×cols elements after its data is transposed as trans
+// states. ld is the distance between the rows in memory.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T
@@ -132,7 +134,7 @@ type matrix[T real] struct {
 	trans      blas.Transpose
 }
 
-// storedShape returns the shape in memory.
+// storedShape returns the shape of the matrix in memory, before the transposition.
 func (m matrix[T]) storedShape() (rows, cols int) {
 	if m.trans == blas.NoTrans {
 		return m.rows, m.cols
@@ -140,13 +142,15 @@ func (m matrix[T]) storedShape() (rows, cols int) {
 	return m.cols, m.rows
 }
 
-// isValid reports whether all elements exist and the transposition is valid.
+// isValid reports whether the shape, data and transposition of the matrix are valid. gonum
+// panics if they are not.
 func (m matrix[T]) isValid() bool {
 	rows, cols := m.storedShape()
 	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans
 	return known && rows > 0 && cols > 0 && m.ld >= cols && len(m.data) >= (rows-1)*m.ld+cols
 }
 
+// transposed returns the transpose of the matrix, with the same data.
 func (m matrix[T]) transposed() matrix[T] {
 	m.rows, m.cols = m.cols, m.rows
 	switch m.trans {
@@ -158,7 +162,7 @@ func (m matrix[T]) transposed() matrix[T] {
 	return m
 }
 
-// rowRange returns the rows lo to hi−1.
+// rowRange returns the rows lo to hi−1 of the matrix.
 func (m matrix[T]) rowRange(lo, hi int) matrix[T] {
 	m.rows = hi - lo
 	if m.trans == blas.NoTrans {
@@ -168,7 +172,8 @@ func (m matrix[T]) rowRange(lo, hi int) matrix[T] {
 	return m
 }
 
-// packed returns the elements without gaps between rows. They are valid until release.
+// packed returns the elements without gaps between rows. The data is valid until release is
+// called.
 func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
 	rows, cols := m.storedShape()
 	if m.ld == cols {
@@ -181,7 +186,8 @@ func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
 	return out, release
 }
 
-// product describes C = αXY + βC, or a triangle of it.
+// product describes C = αXY + βC. uplo selects all of C, its upper triangle or its lower
+// triangle.
 type product[T real] struct {
 	alpha T
 	x, y  matrix[T]
@@ -190,7 +196,7 @@ type product[T real] struct {
 	uplo  blas.Uplo
 }
 
-// run computes large products in ONNX Runtime, and others with pure.
+// run computes a large product in ONNX Runtime, and a small or invalid one with fallback.
 func run[T real](b *BLAS, p product[T], fallback func(product[T])) {
 	m, n, k := p.c.rows, p.c.cols, p.x.cols
 	if p.alpha == 0 || m*n*k < minProduct || !p.x.isValid() || !p.y.isValid() || !p.c.isValid() ||
@@ -198,7 +204,8 @@ func run[T real](b *BLAS, p product[T], fallback func(product[T])) {
 		fallback(p)
 		return
 	}
-	// A matrix with gaps is copied. Splitting it limits the size of the copy.
+	// A matrix with gaps between its rows must be copied. Splitting the product limits the
+	// size of each copy.
 	parts := 1
 	if _, cols := p.x.storedShape(); p.x.ld != cols {
 		parts = (m*k + maxPanel - 1) / maxPanel
@@ -221,7 +228,7 @@ func run[T real](b *BLAS, p product[T], fallback func(product[T])) {
 	}
 }
 
-// computeInRuntime reports whether the runtime can compute p.
+// computeInRuntime computes p in ONNX Runtime. It returns false if that fails.
 func computeInRuntime[T real](b *BLAS, p product[T]) bool {
 	m, n := p.c.rows, p.c.cols
 	direct := p.alpha == 1 && p.beta == 0 && p.c.ld == n && p.uplo == blas.All
@@ -248,13 +255,13 @@ func computeInRuntime[T real](b *BLAS, p product[T]) bool {
 	return true
 }
 
-// maxPanel is the largest number of elements of a strided matrix to copy at once.
+// maxPanel is the largest number of elements of a matrix with gaps that are copied at once.
 const maxPanel = 1 << 23
 
-// accumulate sets c to αz + βc.
+// accumulate sets c to αz + βc, element by element.
 func accumulate[T real](c []T, alpha T, z []T, beta T) {
 	c = c[:len(z)]
-	if beta == 0 { // C may hold NaN
+	if beta == 0 { // with β = 0, BLAS must ignore c, which may hold NaN
 		for i, v := range z {
 			c[i] = alpha * v
 		}
@@ -290,7 +297,8 @@ func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 	return !b.closed && s.RunInto(tensors[:2], tensors[2:]) == nil
 }
 
-// session returns the session that computes p, and creates it on first use.
+// session returns the session for an operation, and creates it on first use. It returns
+// false if that failed.
 func (b *BLAS) session(p operation) (*Session, bool) {
 	b.mu.RLock()
 	s, ok := b.sessions[p]
@@ -320,6 +328,7 @@ func (b *BLAS) close() {
 	b.closed, b.sessions = true, nil
 }
 
+// model returns a model that computes the operation with a Gemm node.
 func (p operation) model() *pb.ModelProto {
 	matrix := func(name string) *pb.ValueInfoProto { return onnx.ValueInfo(name, p.dtype, -1, -1) }
 	return modelOf(&pb.GraphProto{
@@ -330,8 +339,8 @@ func (p operation) model() *pb.ModelProto {
 	})
 }
 
-// cpuSession creates a session for all inputs and outputs on the CPU, even if the runtime uses
-// another provider.
+// cpuSession creates a session that takes all inputs and returns all outputs of m. It runs
+// on the CPU even if the runtime uses another provider.
 func (r *Runtime) cpuSession(m Model) (*Session, error) {
 	so, err := r.newSessionOptions("cpu")
 	if err != nil {

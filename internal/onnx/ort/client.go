@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// client is a package client on the user's machine.
+// client is a package manager, pip or npm, on the user's machine.
 type client struct {
 	source       string
-	find         func(ctx context.Context, dir string) []string // returns the command, tried in dir, or nil if it is missing
+	find         func(ctx context.Context, dir string) []string // finds the command, which it may try in dir. Returns nil if it is missing
 	args         func(p pin, dir string) []string
-	ext          string // file extension of its packages
+	ext          string // file extension of the packages it downloads
 	visitMembers func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error
 }
 
+// clients returns the supported clients in the order of preference.
 func clients() []client {
 	return []client{
 		{source: sourcePip, find: findPip, args: pipArgs, ext: ".whl", visitMembers: wheelMembers},
@@ -27,6 +28,7 @@ func clients() []client {
 	}
 }
 
+// findPip returns a command that runs pip, or nil.
 func findPip(ctx context.Context, dir string) []string {
 	for _, argv := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
 		path, err := exec.LookPath(argv[0])
@@ -42,13 +44,14 @@ func findPip(ctx context.Context, dir string) []string {
 	return nil
 }
 
-// pipArgs selects the wheel for one Python version and platform, so that the version of the
-// user's Python does not matter.
+// pipArgs returns the arguments that download a wheel. They name a Python version and
+// platform, so that the version of the user's Python does not matter.
 func pipArgs(p pin, dir string) []string {
 	return []string{"download", "--no-deps", "--only-binary=:all:", "--implementation", "cp", "--python-version", "3.12", "--abi", "cp312",
 		"--platform", p.wheel, "--disable-pip-version-check", "--no-input", "--quiet", "--dest", dir, p.spec}
 }
 
+// findNpm returns the command of npm, or nil.
 func findNpm(context.Context, string) []string {
 	path, err := exec.LookPath("npm")
 	if err != nil {
@@ -57,13 +60,14 @@ func findNpm(context.Context, string) []string {
 	return []string{path}
 }
 
-// npmArgs runs npm without a project. Otherwise npm would search the parent folders of dir for
-// one and read its configuration.
+// npmArgs returns the arguments that download an npm package. --global stops npm from
+// searching the parent folders of dir for a project and its configuration.
 func npmArgs(p pin, dir string) []string {
 	return []string{"pack", p.spec, "--global", "--ignore-scripts", "--no-update-notifier", "--loglevel=error", "--pack-destination", dir}
 }
 
-// fetch downloads a package to the empty folder dir.
+// fetch downloads the package of a pin to the empty folder dir. argv is the client's
+// command.
 func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) error {
 	cmd := command(ctx, append(argv[:len(argv):len(argv)], c.args(p, dir)...), dir)
 	var stderr bytes.Buffer
@@ -78,18 +82,18 @@ func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) err
 	return fmt.Errorf("%s failed: %w", c.source, err)
 }
 
-// command runs a client in dir, never in the working directory. There python would import
-// modules, npm and version-manager shims would read files, and relative or empty entries of
-// PATH or PYTHONPATH would apply.
+// command returns a client's command that will run in dir, never in the working directory.
+// A client may load code or configuration from the directory in which it runs: python
+// imports modules, npm reads files, and relative entries of PATH or PYTHONPATH apply.
 func command(ctx context.Context, argv []string, dir string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.WaitDelay = 2 * time.Second // a grandchild may keep the pipes open after a cancel
+	cmd.WaitDelay = 2 * time.Second // after a cancellation, a grandchild may keep the pipes open
 	return cmd
 }
 
-// lastLine returns the last line of a client's output that is not a hint about the client
-// itself.
+// lastLine returns the last line of a client's output, without hints about the client
+// itself, such as offers to upgrade.
 func lastLine(stderr string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {
@@ -102,7 +106,8 @@ func lastLine(stderr string) string {
 	return last
 }
 
-// onlyFile returns the only file in dir with the extension.
+// onlyFile returns the only file in dir with the extension ext. It is an error if there are
+// several or none.
 func onlyFile(dir, ext string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+ext))
 	if err != nil {

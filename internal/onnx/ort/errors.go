@@ -8,57 +8,60 @@ import (
 	"unicode"
 )
 
-// Errors that a caller can branch on.
+// Callers can test for these errors with errors.Is.
 var (
-	// ErrNotFound means that no usable libonnxruntime was found, and installing was not
-	// allowed.
+	// ErrNotFound means that no usable libonnxruntime was found, and that Options forbid to
+	// install one.
 	ErrNotFound = errors.New("no usable libonnxruntime")
 	// ErrNoClient means that neither npm nor pip is available to install libonnxruntime.
 	ErrNoClient = errors.New("neither npm nor pip found")
-	// ErrChecksum means that a library differs from the published one.
+	// ErrChecksum means that the SHA-256 of a library file differs from the published one.
 	ErrChecksum = errors.New("sha256 mismatch")
 	// ErrUnsupported means that no library is published for this operating system and
 	// processor.
 	ErrUnsupported = errors.New("no published libonnxruntime for this platform")
-	// ErrLibrary means that a file is not a libonnxruntime that can be loaded here, or is too
-	// old.
+	// ErrLibrary means that a file is not a libonnxruntime, cannot be loaded on this
+	// machine, or is too old.
 	ErrLibrary = errors.New("not a usable libonnxruntime")
 
-	// ErrNoGPULibrary means that CUDA was requested, but the library has no CUDA provider
-	// beside it.
+	// ErrNoGPULibrary means that CUDA was requested, but the library's folder lacks the
+	// CUDA provider.
 	ErrNoGPULibrary = errors.New("no CUDA build of libonnxruntime")
 	// ErrNoCUDA means that CUDA was requested, but a CUDA or cuDNN library is missing.
 	ErrNoCUDA = errors.New("CUDA or cuDNN missing")
-	// ErrNoDevice means that CUDA was requested, but the device does not exist.
+	// ErrNoDevice means that CUDA was requested, but the device does not exist or does not
+	// work.
 	ErrNoDevice = errors.New("no CUDA device")
 
 	// ErrDType means that an input or output of a model has an unsupported element type.
 	ErrDType = errors.New("unsupported type")
 )
 
-// InstallError reports that no client could install libonnxruntime, and explains how to install
-// it by hand.
+// InstallError reports that neither pip nor npm could install libonnxruntime. Its text
+// explains how to install the library by hand.
 type InstallError struct{ Err error }
 
 func (e *InstallError) Error() string {
 	return e.Err.Error() + "; get version " + pinnedVersion + " for your system from https://github.com/microsoft/onnxruntime/releases, unpack it and name the library in it"
 }
 
-// Unwrap returns the errors of the clients.
+// Unwrap returns the error of the clients.
 func (e *InstallError) Unwrap() error { return e.Err }
 
-// RuntimeError is an error of ONNX Runtime, reduced to its message.
+// RuntimeError is an error of ONNX Runtime. Its text is only the message, without source
+// positions.
 type RuntimeError struct {
-	Msg string // one sentence
+	Msg string // the message in one sentence
 	Err error  // the original error, with source positions
 }
 
 func (e *RuntimeError) Error() string { return e.Msg }
 
-// Unwrap returns the original error.
+// Unwrap returns the original error of ONNX Runtime.
 func (e *RuntimeError) Unwrap() error { return e.Err }
 
-// InputError reports that a tensor does not fit an input (or preallocated output) of a session.
+// InputError reports that the type or shape of a tensor does not match an input of a
+// session, or an output that the caller allocated.
 type InputError struct {
 	Kind string    // "input" or "output"
 	Want ValueInfo // what the model declares
@@ -78,8 +81,8 @@ var (
 	spaces        = regexp.MustCompile(`\s+`)
 )
 
-// cleanError reduces an error of the binding to one line without source positions. It returns nil
-// for nil.
+// cleanError returns a *RuntimeError with the message of an error of the binding, on one
+// line and without source positions. For nil it returns nil.
 func cleanError(err error) error {
 	if err == nil {
 		return nil

@@ -2,20 +2,21 @@ package ort
 
 import "github.com/attach-uncertainty/attach/internal/onnx/pb"
 
-// ForgetWarning lets the next fallback to the CPU print its warning again.
+// ForgetWarning resets the state of the warning that sessions run on the CPU, so that the
+// next fallback prints it again.
 func ForgetWarning() {
 	environment.Lock()
 	defer environment.Unlock()
 	environment.warned = false
 }
 
-// Inputs describes the inputs of Run, in order.
+// Inputs returns descriptions of the inputs of Run, in order.
 func (s *Session) Inputs() []ValueInfo { return s.inputs }
 
-// DType returns the element type.
+// DType returns the element type of the tensor.
 func (t *Tensor) DType() pb.TensorProto_DataType { return t.dtype }
 
-// Strings returns the texts, or nil for other element types.
+// Strings returns the elements of a string tensor, or nil for other element types.
 func (t *Tensor) Strings() []string {
 	v, _ := t.data.([]string)
 	return v

@@ -20,7 +20,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// external returns a model with its weight in a file, and the file's content.
+// external returns a model whose weight is in a separate file, and the content of that
+// file.
 func external() (m ort.Model, weights []byte) {
 	entry := func(k, v string) *pb.StringStringEntryProto {
 		return &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(v)}

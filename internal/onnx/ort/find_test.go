@@ -18,7 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// isolatedLibrary returns a libonnxruntime that works, and hides all others from the search.
+// isolatedLibrary returns the path of a libonnxruntime that works, and hides all libraries
+// from Find. It skips the test if that is impossible.
 func isolatedLibrary(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -46,7 +47,7 @@ func linkLibrary(t *testing.T, old string) string {
 	return path
 }
 
-// compileLibrary compiles a shared library from C.
+// compileLibrary compiles C source to a shared library and returns its path.
 func compileLibrary(t *testing.T, source string) string {
 	t.Helper()
 	cc := os.Getenv("CC")
@@ -97,8 +98,8 @@ func TestFindOrder(t *testing.T) {
 	}
 }
 
-// TestFindCache checks that the cache is searched before the system, unless its files were
-// modified.
+// TestFindCache checks that Find prefers the cache to the system's folders, unless a file
+// in the cache was modified.
 func TestFindCache(t *testing.T) {
 	good := isolatedLibrary(t)
 	system := linkLibrary(t, good)
@@ -139,7 +140,7 @@ func TestFindPassesOver(t *testing.T) {
 	other := compileLibrary(t, "int nothing(void) { return 0; }")
 	old := compileLibrary(t, oldLibrary)
 	last := linkLibrary(t, good)
-	again := linkLibrary(t, old) // the same file is examined once
+	again := linkLibrary(t, old) // a second link to a file is not examined again
 	var dirs []string
 	for _, p := range []string{text, other, old, again, last} {
 		dirs = append(dirs, filepath.Dir(p))
@@ -234,8 +235,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestCUDAFallsBack checks that a library whose CUDA provider does not work runs on the CPU
-// with one warning, and that it is an error if CUDA was requested.
+// TestCUDAFallsBack checks that sessions run on the CPU, with one warning, if the library's
+// CUDA provider does not work. If CUDA was requested, Open must return an error instead.
 func TestCUDAFallsBack(t *testing.T) {
 	good := isolatedLibrary(t)
 	ort.ForgetWarning()
@@ -282,8 +283,8 @@ func TestAutoIsSilent(t *testing.T) {
 	}
 }
 
-// TestTwoRuntimes checks that two runtimes share a library, and that another library cannot be
-// loaded until both are closed.
+// TestTwoRuntimes checks that two runtimes can share a library, and that another library
+// can be loaded only after both are closed.
 func TestTwoRuntimes(t *testing.T) {
 	good := isolatedLibrary(t)
 	other := filepath.Join(t.TempDir(), "copy.so")
@@ -334,9 +335,8 @@ func TestTwoRuntimes(t *testing.T) {
 	}
 }
 
-// TestFindPlanted checks that only listed files in the cache are used. A planted library is
-// neither loaded nor used as the CUDA provider, whatever its name, and a folder for which no
-// package is published is ignored.
+// TestFindPlanted checks that Find uses only listed files in the cache. It must neither
+// load an unlisted library nor use it as the CUDA provider, whatever its name is.
 func TestFindPlanted(t *testing.T) {
 	good := isolatedLibrary(t)
 	cache, err := os.UserCacheDir()
@@ -372,7 +372,8 @@ __attribute__((constructor)) static void run(void) { fclose(fopen("`+ran+`", "w"
 		t.Error("a planted library was loaded")
 	}
 
-	// The loader would follow a link to files in another folder.
+	// A link to the library must be rejected, because the loader would follow it to another
+	// folder.
 	beside := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.Rename(cached, beside); err != nil {
 		t.Fatal(err)

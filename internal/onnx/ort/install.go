@@ -18,22 +18,24 @@ import (
 
 // InstallOptions selects what to install.
 type InstallOptions struct {
-	GPU bool         // the build with the CUDA provider
-	Log *slog.Logger // nil discards
+	GPU bool         // install the build with the CUDA provider
+	Log *slog.Logger // nil discards messages
 }
 
-// Install downloads the pinned libonnxruntime with pip or npm, checks it against its published
-// SHA-256 and moves it into the user's cache. It prefers pip, whose package is a fifth of the
-// size. It does not replace a valid library in the cache, but removes files beside it that the
-// package does not list. If it fails or is cancelled, it leaves no files behind. Several
-// processes may install at once.
+// Install downloads the pinned libonnxruntime with pip or npm, checks it against its
+// published SHA-256 and moves it into the user's cache. It prefers pip, because pip's
+// package is only a fifth of the size of npm's. Several processes may install at once.
 //
-// Install trusts the user's environment and the configuration in the home folder, which select
-// pip or npm and the package source. It does not trust the working directory: the client runs
-// in an empty temporary folder.
+// Install keeps a valid library that is already in the cache, but removes files beside it
+// that the package does not list. If Install fails or is cancelled, it leaves no files
+// behind.
 //
-// Errors are [ErrUnsupported], [ErrChecksum], or an [*InstallError] with [ErrNoClient] or the
-// last message of the client.
+// Install trusts the user's environment and the configuration in the home folder. These
+// select pip or npm and the package source. Install does not trust the working directory,
+// so the client runs in an empty temporary folder.
+//
+// The error wraps [ErrUnsupported] or [ErrChecksum], or it is an [*InstallError] that wraps
+// [ErrNoClient] or ends with the client's last message.
 func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	dir, err := cacheDir(o.GPU)
 	if err != nil {
@@ -43,9 +45,10 @@ func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	return in.install(ctx)
 }
 
+// installer installs a pinned library into the folder dir.
 type installer struct {
 	pins []pin
-	dir  string // destination of the library
+	dir  string // folder that will contain the library
 	gpu  bool
 	log  *slog.Logger
 }
@@ -102,6 +105,7 @@ func (in installer) install(ctx context.Context) (Library, error) {
 	return Library{}, &InstallError{fmt.Errorf("%w to install libonnxruntime with", ErrNoClient)}
 }
 
+// installed reports whether the library's folder contains a valid library.
 func (in installer) installed() bool {
 	if _, err := os.Stat(in.dir); err != nil {
 		return false
@@ -110,7 +114,9 @@ func (in installer) installed() bool {
 	return err == nil && p.verify(in.dir, p.files) == nil
 }
 
-// installWith installs with one client, through a temporary folder on the same file system.
+// installWith downloads, checks and publishes a package with one client. Its temporary
+// folder is below parent, on the same file system as the destination, so that a rename
+// publishes the files at once.
 func (in installer) installWith(ctx context.Context, parent string, c client, p pin) (err error) {
 	tmp, err := os.MkdirTemp(parent, staleName+"*")
 	if err != nil {
@@ -154,8 +160,9 @@ func (in installer) installWith(ctx context.Context, parent string, c client, p 
 	return in.publish(ready, filepath.Join(tmp, "replaced"))
 }
 
-// publish moves the folder into place. Another process may have installed the library
-// meanwhile, or the old folder may be damaged.
+// publish renames the folder ready to the library's folder. It tolerates that another
+// process has installed the library meanwhile. If the library's folder is damaged, publish
+// first moves it to replaced.
 func (in installer) publish(ready, replaced string) error {
 	var err error
 	for range 3 {
@@ -172,9 +179,10 @@ func (in installer) publish(ready, replaced string) error {
 	return err
 }
 
+// staleName is the prefix of the names of temporary folders.
 const staleName = ".install-"
 
-// removeStale removes temporary folders of killed processes.
+// removeStale removes temporary folders that killed processes left more than a day ago.
 func removeStale(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(parent), staleName+"*"))
 	for _, d := range dirs {
@@ -184,12 +192,12 @@ func removeStale(parent string) {
 	}
 }
 
-// verifyCache returns the pin of the library in a folder of the cache. It checks the SHA-256 of the
-// files that are loaded with the library. Files of the CUDA provider have hundreds of megabytes
-// and are checked only before they are loaded.
+// verifyCache returns the pin of the library in the cache folder dir. It checks the SHA-256
+// of the files that are loaded with the library. The files of the CUDA provider have
+// hundreds of megabytes, so they are checked only before they are loaded.
 //
-// Other files are removed from the folder, because the loader searches it first for the
-// libraries' dependencies.
+// verifyCache removes files that the package does not list, because the loader searches
+// this folder first for the dependencies of the library.
 func verifyCache(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err error) {
 	err = ErrUnsupported
 	for _, source := range []string{sourcePip, sourceNpm} {
@@ -204,7 +212,7 @@ func verifyCache(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err
 	return p, err
 }
 
-// mainFiles returns the files that are loaded with the library itself.
+// mainFiles returns the files that are loaded together with the library.
 func (p pin) mainFiles() []pinnedFile {
 	if p.gpu {
 		return p.files[:1]
@@ -212,11 +220,11 @@ func (p pin) mainFiles() []pinnedFile {
 	return p.files
 }
 
-// providerFiles returns the files that are loaded when a session uses CUDA.
+// providerFiles returns the files that are loaded only when a session uses CUDA.
 func (p pin) providerFiles() []pinnedFile { return p.files[len(p.mainFiles()):] }
 
-// notLoaded returns the files that this process has not loaded yet. It locks the environment, so
-// the caller must not hold that lock.
+// notLoaded returns the files that this process has not loaded yet. It locks the
+// environment, so the caller must not hold that lock.
 func notLoaded(dir string, files []pinnedFile) []pinnedFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f pinnedFile) bool {
 		info, err := os.Lstat(filepath.Join(dir, f.name))
@@ -224,8 +232,8 @@ func notLoaded(dir string, files []pinnedFile) []pinnedFile {
 	})
 }
 
-// verify checks files in a folder of the cache. It rejects links, because the loader would
-// search the folder of the link's target.
+// verify checks the SHA-256 of files in a folder of the cache. It rejects symbolic links,
+// because the loader would search the folder of the link's target for dependencies.
 func (p pin) verify(dir string, files []pinnedFile) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -247,7 +255,7 @@ func (p pin) verify(dir string, files []pinnedFile) error {
 	return nil
 }
 
-// removeUnlisted removes files from a folder of the cache that the package does not list.
+// removeUnlisted removes the files in a folder of the cache that the package does not list.
 func (p pin) removeUnlisted(dir string, log *slog.Logger) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -265,7 +273,7 @@ func (p pin) removeUnlisted(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// joinErrors joins several errors to one sentence.
+// joinErrors joins several errors to one, on one line.
 func joinErrors(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]

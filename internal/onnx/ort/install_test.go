@@ -29,8 +29,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// installFixture is a PATH with only fake clients, and an installer that expects the checksum of
-// library.
+// installFixture holds a PATH that contains only fake clients, and an installer that
+// expects the checksum of fakeLibrary.
 type installFixture struct {
 	t          *testing.T
 	binDir     string
@@ -106,7 +106,7 @@ func (w *installFixture) writeArchive(name string, b []byte) {
 	}
 }
 
-// leftovers lists the files below the cache.
+// leftovers returns the names of the files and temporary folders in the cache.
 func (w *installFixture) leftovers() []string {
 	var files []string
 	filepath.WalkDir(filepath.Dir(filepath.Dir(w.installer.dir)), func(path string, d fs.DirEntry, err error) error {
@@ -131,7 +131,7 @@ func TestInstall(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		setup    func(w *installFixture)
-		source   string // "" expects an error
+		source   string // expected source of the library, or "" if an error is expected
 		is       error
 		contains []string
 	}{
@@ -235,7 +235,8 @@ func TestInstallCancel(t *testing.T) {
 	}
 }
 
-// TestInstallCancelUnpacking cancels while an archive unpacks to far more than its size.
+// TestInstallCancelUnpacking checks that a cancellation stops the unpacking of an archive
+// that is much larger unpacked than packed.
 func TestInstallCancelUnpacking(t *testing.T) {
 	w := newInstallFixture(t)
 	w.addNpm(nil)
@@ -259,7 +260,7 @@ func TestInstallCancelUnpacking(t *testing.T) {
 	}
 }
 
-// TestInstallTwice checks that no client runs if a library is already installed.
+// TestInstallTwice checks that no client runs if a valid library is already installed.
 func TestInstallTwice(t *testing.T) {
 	w := newInstallFixture(t)
 	w.addNpm(goodTarball)
@@ -273,7 +274,7 @@ func TestInstallTwice(t *testing.T) {
 	}
 }
 
-// TestInstallOverAltered checks that a modified file in the cache is replaced.
+// TestInstallOverAltered checks that Install replaces a modified library in the cache.
 func TestInstallOverAltered(t *testing.T) {
 	w := newInstallFixture(t)
 	w.addNpm(goodTarball)
@@ -380,8 +381,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// TestPinsPublished downloads the packages of all platforms, about a gigabyte, and compares
-// checksums. It needs ATTACH_PINS=1.
+// TestPinsPublished checks the pins against the published packages of all platforms. It
+// downloads about a gigabyte, so it runs only with ATTACH_PINS=1.
 func TestPinsPublished(t *testing.T) {
 	if os.Getenv("ATTACH_PINS") == "" {
 		t.Skip("downloads every package: set ATTACH_PINS=1")
@@ -418,9 +419,9 @@ func TestPinsPublished(t *testing.T) {
 	}
 }
 
-// TestProvidersChecked checks that files of the CUDA provider are verified once, before they
-// are loaded. Unlisted files are removed, and a folder for which no package is published is
-// ignored.
+// TestProvidersChecked checks that files of the CUDA provider are verified once, before
+// they are loaded, and that unlisted files are removed. If no package is published, the
+// folder is not used.
 func TestProvidersChecked(t *testing.T) {
 	w := newInstallFixture(t)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
@@ -461,7 +462,8 @@ func TestProvidersChecked(t *testing.T) {
 	}
 }
 
-// TestVerifyUnderLock checks that CUDA's files can be verified while the environment is locked.
+// TestVerifyUnderLock checks that the files of the CUDA provider can be verified while the
+// environment is locked.
 func TestVerifyUnderLock(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.so"), []byte("other"), 0o600); err != nil {

@@ -16,42 +16,45 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// Library describes a libonnxruntime.
+// Library describes a libonnxruntime file.
 type Library struct {
 	Path    string
 	Version string // for example "1.30.0"
-	Source  string // Named, "ORT_LIB", "cache", "system", or "installed with npm" or pip
-	GPU     bool   // the CUDA provider is beside it
-	// pin lists the files of a library in the cache. It is nil for other libraries.
+	Source  string // Named, "ORT_LIB", "cache", "system", "installed with pip" or "installed with npm"
+	GPU     bool   // whether its folder contains the CUDA provider
+	// pin lists the published files of a library in the cache. It is nil for other
+	// libraries.
 	pin *pin
 }
 
-// Named is the source of a library that [Options] names.
+// Named is the Source of a library that [Options] names.
 const Named = "named"
 
-// Candidate is a file that [Find] examined.
+// Candidate is a library file that [Find] examined.
 type Candidate struct {
 	Path    string `json:"path"`
 	Source  string `json:"source"`
-	Version string `json:"version,omitempty"` // "" if it could not be loaded
-	Reason  string `json:"reason,omitempty"`  // why it was not used
+	Version string `json:"version,omitempty"` // "" if the file could not be loaded
+	Reason  string `json:"reason,omitempty"`  // why the file was not used
 	Used    bool   `json:"used"`
 }
 
-// bindingAPI is the ORT_API_VERSION of the binding's header. A library supports API versions up
-// to its minor version number.
+// bindingAPI is the ORT_API_VERSION in the header that the Go binding was built with. The
+// minor version of a library must be at least bindingAPI.
 const bindingAPI = 29
 
-// Find returns the library that [Open] would load without an installation, and the candidates
-// it examined. It looks at o.Library, $ORT_LIB, the user cache, and the system's library
-// folders, in this order. In the system's folders it takes the first that is recent enough.
+// Find returns the library that [Open] would load without installing one, and the
+// candidates that it examined. It searches o.Library, $ORT_LIB, the user's cache, and the
+// system's library folders, in this order. In the system's folders, it takes the first
+// library that is recent enough.
 //
-// In the cache, only files that a package lists are used. Each is checked against its SHA-256
-// before it is loaded. Other files are removed, so that the loader cannot load them.
+// In the cache, Find uses only files that a published package lists. It checks the SHA-256
+// of each file before the file is loaded. It removes other files, so that the loader cannot
+// load them.
 //
-// If a named library cannot be used, the error is [ErrLibrary]. Other unusable libraries are
-// skipped. If none is left, the error is [ErrNotFound], or [ErrNoGPULibrary] if o.Provider is
-// "cuda".
+// If o.Library or $ORT_LIB names a library that cannot be used, the error wraps
+// [ErrLibrary]. Other unusable libraries are skipped. If no library is left, the error
+// wraps [ErrNotFound], or [ErrNoGPULibrary] if o.Provider is "cuda".
 func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	provider, err := o.provider()
 	if err != nil {
@@ -90,6 +93,7 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	return Library{}, s.candidates, fmt.Errorf("%w: install or name one", ErrNotFound)
 }
 
+// findNamed examines the library that Options or $ORT_LIB names.
 func findNamed(path, source, provider string, log *slog.Logger) (Library, []Candidate, error) {
 	c := Candidate{Path: path, Source: source}
 	p, err := pinOfNamed(path, log)
@@ -113,12 +117,12 @@ func findNamed(path, source, provider string, log *slog.Logger) (Library, []Cand
 	return lib, []Candidate{c}, nil
 }
 
-// pinOfNamed returns the pin of a named library that is in the cache. It returns nil for
-// libraries in other folders.
+// pinOfNamed returns the pin of a named library if its file is in the cache. It returns nil
+// for libraries in other folders.
 func pinOfNamed(path string, log *slog.Logger) (*pin, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, nil // inspect reports the problem
+		return nil, nil // inspect will report the error
 	}
 	for _, gpu := range []bool{false, true} {
 		dir, err := cacheDir(gpu)
@@ -134,15 +138,16 @@ func pinOfNamed(path string, log *slog.Logger) (*pin, error) {
 	return nil, nil
 }
 
-// search collects candidates for Find.
+// search is the state of Find while it searches.
 type search struct {
-	gpu        bool // accept only a library with the CUDA provider
+	gpu        bool // accept only libraries with the CUDA provider
 	log        *slog.Logger
 	found      Library
 	candidates []Candidate
-	resolved   []string // resolved paths of examined files
+	resolved   []string // paths of examined files after links are resolved
 }
 
+// considerCache reports whether the cache contains a usable library.
 func (s *search) considerCache(gpu bool) bool {
 	dir, err := cacheDir(gpu)
 	if err != nil {
@@ -160,6 +165,8 @@ func (s *search) considerCache(gpu bool) bool {
 	return s.consider(main, "cache", &p)
 }
 
+// considerSystem reports whether a file in a system folder is a usable library that was not
+// examined before.
 func (s *search) considerSystem(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || slices.Contains(s.resolved, real) {
@@ -169,6 +176,7 @@ func (s *search) considerSystem(path string) bool {
 	return s.consider(path, "system", nil)
 }
 
+// consider adds a library to the candidates and reports whether it is usable.
 func (s *search) consider(path, source string, p *pin) bool {
 	lib, err := inspect(path, p)
 	if err == nil && s.gpu && !lib.GPU {
@@ -185,8 +193,8 @@ func (s *search) consider(path, source string, p *pin) bool {
 	return c.Used
 }
 
-// inspect loads a library without the binding and reads its version. If p is not nil, it
-// determines whether the CUDA provider is present.
+// inspect loads a library without the Go binding, reads its version and unloads it. If p is
+// nil, inspect looks for the CUDA provider. Otherwise, p tells whether the library has it.
 func inspect(path string, p *pin) (Library, error) {
 	lib := Library{Path: path, pin: p}
 	abs, err := filepath.Abs(path)
@@ -223,8 +231,8 @@ func inspect(path string, p *pin) (Library, error) {
 	return lib, nil
 }
 
-// apiVersion returns the minor version, for example 30 for "1.30.0". It returns 0 for an
-// invalid version.
+// apiVersion returns the minor version of a library, for example 30 for "1.30.0". It
+// returns 0 for an invalid version.
 func apiVersion(version string) int {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {
@@ -241,7 +249,8 @@ func apiVersion(version string) int {
 	return minor
 }
 
-// cacheDir returns the folder of the installed library.
+// cacheDir returns the folder in the user's cache that contains the installed library, with
+// or without CUDA.
 func cacheDir(gpu bool) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -254,8 +263,8 @@ func cacheDir(gpu bool) (string, error) {
 	return filepath.Join(base, "attach", "onnxruntime", pinnedVersion, runtime.GOOS+"-"+runtime.GOARCH+"-"+variant), nil
 }
 
-// librariesIn lists the libonnxruntime files in a folder, the unversioned name first, then by
-// descending version.
+// librariesIn returns the libonnxruntime files in a folder. A file without a version in its
+// name comes first, and the others follow in descending order of their names.
 func librariesIn(dir string) []string {
 	var found []string
 	for _, pattern := range libraryPatterns {
@@ -266,15 +275,17 @@ func librariesIn(dir string) []string {
 	return found
 }
 
+// escapeGlob escapes the characters in a path that are special in a pattern for
+// filepath.Glob.
 func escapeGlob(dir string) string {
 	if runtime.GOOS == "windows" {
-		return dir // on Windows a backslash separates folders, so it cannot escape
+		return dir // Windows uses the backslash as a path separator, not as an escape character
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absoluteDirs keeps only the absolute paths of a search list. Relative ones depend on the working
-// directory.
+// absoluteDirs returns the absolute paths of a search list. It drops relative ones, because
+// they depend on the working directory.
 func absoluteDirs(dirs []string) []string {
 	var absolutes []string
 	for _, d := range dirs {

@@ -11,7 +11,7 @@ static void unmapLarge(void) {
 */
 import "C"
 
-// UnmapLarge makes glibc return freed blocks of a megabyte or more to the system, in the whole
-// process. Otherwise glibc keeps the memory of closed sessions in fragments that the next
-// session cannot use, and memory grows with each session.
+// UnmapLarge makes glibc return freed blocks of 1 MiB or more to the operating system, in
+// the whole process. Otherwise glibc keeps the memory of closed sessions in fragments that
+// the next session cannot use, so memory grows with each session.
 func UnmapLarge() { C.unmapLarge() }

@@ -2,5 +2,5 @@
 
 package ort
 
-// UnmapLarge does nothing. Only glibc needs it.
+// UnmapLarge does nothing, because only glibc keeps freed memory in this way.
 func UnmapLarge() {}

@@ -4,31 +4,31 @@ import "runtime"
 
 const pinnedVersion = "1.30.0"
 
-// Sources of a library.
+// These constants are the values of pin.source.
 const (
 	sourcePip = "pip"
 	sourceNpm = "npm"
 )
 
-// pin describes a published package for one source and platform, with the SHA-256 of each
-// library in it.
+// pin describes a published package of one client for one platform, with the SHA-256 of
+// each library file in it.
 type pin struct {
 	source   string
 	gpu      bool
-	platform string // GOOS/GOARCH
-	spec     string // package that the client downloads
-	wheel    string // pip's platform tag
+	platform string // GOOS/GOARCH, for example "linux/amd64"
+	spec     string // package and version that the client downloads
+	wheel    string // pip's platform tag of the wheel
 	files    []pinnedFile
 }
 
 type pinnedFile struct {
-	member string // path in the package
-	name   string // name in the cache
+	member string // path of the file in the package
+	name   string // name of the file in the cache
 	sha256 string
 }
 
-// pins lists the published packages of pinnedVersion. After a change of the version, get the
-// packages with the commands that client.go runs, unpack them and compute
+// pins lists the published packages of pinnedVersion. To change the version, download the
+// packages with the commands in client.go, unpack them and compute
 //
 // \tsha256sum package/bin/napi-v6/*/*/*onnxruntime.* package/bin/napi-v6/*/*/DirectML.dll # npm
 // \tsha256sum onnxruntime/capi/*onnxruntime.* onnxruntime/capi/*onnxruntime_providers_* # pip
@@ -78,7 +78,7 @@ var pins = []pin{
 	}},
 }
 
-// pinFor returns the pin of a source for this platform.
+// pinFor returns the pin of a client for this platform, with or without CUDA.
 func pinFor(pins []pin, source string, gpu bool) (pin, bool) {
 	for _, p := range pins {
 		if p.source == source && p.gpu == gpu && p.platform == runtime.GOOS+"/"+runtime.GOARCH {

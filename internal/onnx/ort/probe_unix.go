@@ -75,7 +75,7 @@ import (
 	"unsafe"
 )
 
-// probe loads a libonnxruntime, returns its version and unloads it.
+// probe loads a libonnxruntime, reads its version and unloads it.
 func probe(path string) (string, error) {
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
@@ -89,13 +89,15 @@ func probe(path string) (string, error) {
 	return C.GoString(version), nil
 }
 
-// cudaDevices returns the number of devices of the NVIDIA driver, or −1 without a driver.
+// cudaDevices returns the number of devices that the NVIDIA driver reports, or −1 if there
+// is no driver.
 func cudaDevices() int {
 	name := C.CString("libcuda.so.1")
 	defer C.free(unsafe.Pointer(name))
 	return int(C.attach_cuda_devices(name))
 }
 
+// hasCuDNN reports whether the loader finds cuDNN.
 func hasCuDNN() bool {
 	for _, s := range []string{"libcudnn.so.9", "libcudnn.so"} {
 		name := C.CString(s)
@@ -108,8 +110,9 @@ func hasCuDNN() bool {
 	return false
 }
 
-// preserveSignals restores the signal handlers after f. CUDA's libraries install handlers that
-// crash a Go program on Ctrl-C. Calls must not overlap.
+// preserveSignals calls f and then restores the signal handlers from before. CUDA's
+// libraries install handlers that crash a Go program on Ctrl-C. Calls must not overlap,
+// because they share the saved handlers.
 func preserveSignals(f func() error) error {
 	C.attach_save_signals()
 	defer C.attach_restore_signals()

@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// probe loads an onnxruntime.dll, returns its version and unloads it.
+// probe loads an onnxruntime.dll, reads its version and unloads it.
 func probe(path string) (string, error) {
-	// Otherwise Windows would also search the working directory for the dependencies of this
-	// library, and for CUDA's.
+	// Remove the working directory from the folders that Windows searches for the
+	// dependencies of this library, including CUDA's.
 	syscall.NewLazyDLL("kernel32.dll").NewProc("SetDllDirectoryW").Call(uintptr(unsafe.Pointer(new(uint16))))
 	lib, err := syscall.LoadLibrary(path)
 	if err != nil {
@@ -20,7 +20,8 @@ func probe(path string) (string, error) {
 	if err != nil {
 		return "", errors.New("has no OrtGetApiBase, so it is another library")
 	}
-	// The start of the runtime's C API, which never changes: GetApi and GetVersionString.
+	// The C API of the runtime starts with two functions that never change: GetApi and
+	// GetVersionString.
 	base, _, _ := syscall.SyscallN(proc)
 	if base == 0 {
 		return "", errors.New("its OrtGetApiBase returns NULL")
@@ -44,7 +45,8 @@ func probe(path string) (string, error) {
 // pointer converts an address outside Go's heap to a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// cudaDevices returns the number of devices of the NVIDIA driver, or −1 without a driver.
+// cudaDevices returns the number of devices that the NVIDIA driver reports, or −1 if there
+// is no driver.
 func cudaDevices() int {
 	driver := syscall.NewLazyDLL("nvcuda.dll")
 	if driver.Load() != nil {
@@ -60,9 +62,11 @@ func cudaDevices() int {
 	return int(n)
 }
 
+// hasCuDNN reports whether the loader finds cuDNN.
 func hasCuDNN() bool {
 	return syscall.NewLazyDLL("cudnn64_9.dll").Load() == nil
 }
 
-// preserveSignals only calls f, because libraries cannot replace signal handlers on Windows.
+// preserveSignals only calls f, because libraries on Windows cannot replace signal
+// handlers.
 func preserveSignals(f func() error) error { return f() }

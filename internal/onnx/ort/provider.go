@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// tryCUDA loads the CUDA provider, its libraries and a session on the device, but runs no
-// model.
+// tryCUDA checks that CUDA works: it loads the CUDA provider and its libraries and creates
+// a session on the device, but runs no model.
 func (r *Runtime) tryCUDA() error {
 	if !r.lib.GPU {
 		return noGPULibrary(r.lib.Path)
@@ -51,7 +51,8 @@ func (r *Runtime) startCUDA() error {
 	return nil
 }
 
-// checkProviders verifies the cached files that the runtime loads for CUDA, once per process.
+// checkProviders verifies, once per process, the cached files that the runtime loads for
+// CUDA. The caller must hold the environment's lock.
 func (lib Library) checkProviders() error {
 	if lib.pin == nil || environment.checkedCUDA == lib.Path {
 		return nil
@@ -63,6 +64,8 @@ func (lib Library) checkProviders() error {
 	return nil
 }
 
+// noGPULibrary returns an ErrNoGPULibrary for the library path, or for no library if path
+// is "".
 func noGPULibrary(path string) error {
 	if _, ok := pinFor(pins, sourcePip, true); !ok {
 		return fmt.Errorf("%w: %w: %s/%s", ErrNoGPULibrary, ErrUnsupported, runtime.GOOS, runtime.GOARCH)
@@ -73,6 +76,7 @@ func noGPULibrary(path string) error {
 	return fmt.Errorf("%w: %s has no CUDA provider beside it", ErrNoGPULibrary, path)
 }
 
+// checkDevice returns an error if there is no CUDA device with the index.
 func checkDevice(index int) error {
 	switch n := cudaDevices(); {
 	case n < 0:
@@ -85,21 +89,22 @@ func checkDevice(index int) error {
 	return nil
 }
 
-// It matches the libraries that the CUDA provider links to, and Windows' version suffixes, such
-// as cublas64_13.dll.
+// missingCUDA matches the names of the libraries that the CUDA provider needs. On Windows
+// they have version suffixes, for example cublas64_13.dll.
 var missingCUDA = regexp.MustCompile(`lib(?:cublas|cublasLt|cudart|curand|cufft|cudnn|nvrtc)\w*\.so(?:\.(\d+))?|(?:cublas|cublasLt|cudart|curand|cufft|cudnn)64_(\d+)\.dll`)
 
-// cudaError distinguishes a missing CUDA library from a device that does not work.
+// cudaError wraps an error of starting CUDA in ErrNoCUDA if a library is missing, and in
+// ErrNoDevice otherwise.
 func cudaError(err error) error {
 	if m := missingCUDA.FindStringSubmatch(err.Error()); m != nil {
 		version := m[1] + m[2]
-		if version == "" || version == "10" { // cuRAND has its own version numbers
+		if version == "" || version == "10" { // 10 is a version of cuRAND, not of CUDA
 			version = "the toolkit's version that this library was built for"
 		}
 		return fmt.Errorf("%w: %s does not load: install CUDA %s and cuDNN 9, or put the folders of the nvidia-* wheels' libraries on %s (%w)",
 			ErrNoCUDA, m[0], version, libraryPathVariable, err)
 	}
-	if runtime.GOOS == "windows" { // the loader does not name the missing library
+	if runtime.GOOS == "windows" { // Windows' loader does not name the missing library
 		if re, ok := errors.AsType[*RuntimeError](err); ok && regexp.MustCompile(`(?i)LoadLibrary|error 126`).MatchString(re.Msg) {
 			return fmt.Errorf("%w: install CUDA 13 and cuDNN 9 and put their bin folders on PATH (%w)", ErrNoCUDA, err)
 		}
@@ -107,13 +112,15 @@ func cudaError(err error) error {
 	return fmt.Errorf("%w: the device does not work with this library, update its driver (%w)", ErrNoDevice, err)
 }
 
+// appendCUDA configures sessions to run on a CUDA device.
 func appendCUDA(so *onnxruntime_go.SessionOptions, device int) error {
 	co, err := onnxruntime_go.NewCUDAProviderOptions()
 	if err != nil {
 		return err
 	}
 	defer co.Destroy()
-	// TF32 keeps 10 bits of mantissa, too few for results that are compared with the CPU's.
+	// TF32 has only 10 bits of mantissa. The results would differ too much from those of
+	// the CPU.
 	if err := co.Update(map[string]string{"device_id": strconv.Itoa(device), "use_tf32": "0"}); err != nil {
 		return err
 	}
@@ -129,7 +136,8 @@ func identity() *pb.ModelProto {
 	})
 }
 
-// modelOf wraps a graph in a model for an operator set that all recent runtimes support.
+// modelOf returns a model of the graph g for an operator set that all recent runtimes
+// support.
 func modelOf(g *pb.GraphProto) *pb.ModelProto {
 	g.Name = proto.String("attach")
 	return &pb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}}}

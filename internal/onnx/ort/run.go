@@ -11,9 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Run runs the model. in has one tensor for each of Inputs, and the result one for each of
-// Outputs, which the caller closes. If ctx is cancelled, the run stops between two operators.
-// If a tensor does not fit, the error is an [*InputError].
+// Run runs the model. in has one tensor for each of Inputs. The result has one tensor for
+// each of Outputs, and the caller must close them. If ctx is cancelled, the run stops after
+// the current operator. If a tensor does not match its input, the error is an
+// [*InputError].
 func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -25,7 +26,7 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	result := make([]onnxruntime_go.Value, len(s.outputs))
 	if err := s.run(ctx, values, result); err != nil {
 		for _, v := range result {
-			// A value that the binding failed to convert is a typed nil pointer.
+			// If the binding fails to convert a value, the value is a typed nil pointer.
 			if v != nil && !reflect.ValueOf(v).IsNil() {
 				v.Destroy()
 			}
@@ -50,8 +51,9 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	return out, nil
 }
 
-// RunInto does what Run does, but writes the results to out, whose shapes must match. For
-// training steps, it allocates almost no memory and cannot be cancelled.
+// RunInto runs the model like Run, but writes the results to out. The shapes of out must
+// match the results. RunInto allocates almost no memory, for example for training steps,
+// and cannot be cancelled.
 func (s *Session) RunInto(in, out []*Tensor) error {
 	inputs, err := s.bind("input", s.inputs, in)
 	if err != nil {
@@ -69,7 +71,7 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 	return nil
 }
 
-// run calls the binding. If the context can be cancelled, it uses run options to stop the run.
+// run runs the model in the binding. If ctx can be cancelled, a cancellation stops the run.
 func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error {
 	if ctx.Done() == nil {
 		return cleanError(s.dyn.Run(in, out))
@@ -94,7 +96,8 @@ func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error
 	return cleanError(err)
 }
 
-// bind checks that tensors fit and returns their values in the binding.
+// bind checks that tensors match the inputs or outputs of the session, and returns their
+// values in the binding.
 func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxruntime_go.Value, error) {
 	if s.dyn == nil {
 		return nil, errClosed
@@ -112,6 +115,7 @@ func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxrunti
 	return values, nil
 }
 
+// checkFit returns an error if the type or shape of t does not match want.
 func checkFit(kind string, want ValueInfo, t *Tensor) error {
 	if t == nil || t.data == nil {
 		return fmt.Errorf("%s %q: %w", kind, want.Name, errClosed)

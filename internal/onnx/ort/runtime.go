@@ -1,11 +1,12 @@
-// Package ort finds or installs libonnxruntime and runs ONNX models with it, on the CPU or on
-// CUDA.
+// Package ort finds or installs libonnxruntime and runs ONNX models with it, on the CPU or
+// on CUDA.
 //
-// [Open] returns a [Runtime], which creates a [Session] for a model; a session reads and writes
-// a [Tensor]. [Find] reports which library would be used and why, [Install] downloads one.
-// Callers close what they create: first tensors and sessions, then the runtime.
+// [Open] returns a [Runtime], and a Runtime creates a [Session] for a model. A session
+// reads and writes [Tensor] values. [Find] reports which library Open would use and why.
+// [Install] downloads a library. Callers must close tensors and sessions before their
+// runtime.
 //
-// Only this package uses the binding to libonnxruntime.
+// Only this package uses the Go binding of libonnxruntime.
 package ort
 
 import (
@@ -22,15 +23,15 @@ import (
 	"github.com/yalue/onnxruntime_go"
 )
 
-// Options selects the library and configures sessions. The zero value finds or installs a
-// library, and uses CUDA if it works and the CPU otherwise.
+// Options selects the library and configures sessions. With the zero value, Open finds or
+// installs a library. It then uses CUDA if CUDA works, and the CPU otherwise.
 type Options struct {
-	Library   string       // path of libonnxruntime; "" tries $ORT_LIB, the user cache, the system, and then installs it
-	NoInstall bool         // never install
+	Library   string       // path of libonnxruntime; with "", Open tries $ORT_LIB, the user's cache and the system's folders, and then installs it
+	NoInstall bool         // do not install a library
 	Provider  string       // "auto" (default), "cpu" or "cuda"
 	Device    int          // index of the CUDA device
-	Threads   int          // threads within an operator; 0 means one per physical core, or GOMAXPROCS if that is lower than the number of CPUs
-	Log       *slog.Logger // nil discards; at debug level the runtime's own log goes to stderr
+	Threads   int          // threads within an operator; 0 means GOMAXPROCS if it is lower than the number of CPUs, and otherwise one per physical core
+	Log       *slog.Logger // nil discards messages; below debug level, the runtime also logs to stderr
 }
 
 func (o Options) log() *slog.Logger {
@@ -50,8 +51,8 @@ func (o Options) provider() (string, error) {
 	return "", fmt.Errorf("unknown provider %q: choose auto, cpu or cuda", o.Provider)
 }
 
-// Runtime is a loaded libonnxruntime and the provider of its sessions. Its methods may be
-// called from several goroutines.
+// Runtime is a loaded libonnxruntime and the provider that its sessions use. Several
+// goroutines may call its methods.
 type Runtime struct {
 	lib      Library
 	provider string
@@ -61,26 +62,27 @@ type Runtime struct {
 	blas     func() *BLAS
 }
 
-// environment is the state that the binding keeps once per process. It stays loaded after the
-// last runtime is closed, because programs often open another, and is replaced only by another
-// library.
+// environment is the state of the binding, which exists once per process. The library stays
+// loaded after the last runtime is closed, because programs often open another runtime. It
+// is unloaded only if a runtime with another library is opened.
 var environment struct {
 	sync.Mutex
 	path string
-	// file is the library's file, and sha256 its checksum or "" if it has no pin.
+	// file describes the loaded library file. sha256 is its checksum, or "" if it has no
+	// pin.
 	file         fs.FileInfo
 	sha256       string
 	openRuntimes int
-	warned       bool // the warning that CUDA does not work was printed
-	// checkedCUDA is the library whose CUDA provider was verified.
+	warned       bool // whether the warning that CUDA does not work was printed
+	// checkedCUDA is the path of the library whose CUDA provider was verified.
 	checkedCUDA string
 }
 
-// Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if
-// they use the same library.
+// Open finds a library, or installs one, and loads it. Several runtimes can be open at once
+// if they use the same library.
 //
-// Errors are [ErrNotFound], [ErrLibrary] or those of [Install]. If CUDA was requested, they may
-// also be [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
+// The error wraps [ErrNotFound], [ErrLibrary] or an error of [Install]. If CUDA was
+// requested, it may also wrap [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
 func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -99,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The runtime's own log has hundreds of lines, so it needs a level below debug.
+	// The runtime logs hundreds of lines, so its log needs a level below debug.
 	if err := acquire(lib, o.log().Enabled(ctx, slog.LevelDebug-4)); err != nil {
 		return nil, err
 	}
@@ -121,6 +123,8 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	return r, nil
 }
 
+// firstWarning reports whether this is the first call, so that a warning is printed once
+// per process.
 func firstWarning() bool {
 	environment.Lock()
 	defer environment.Unlock()
@@ -129,9 +133,9 @@ func firstWarning() bool {
 	return first
 }
 
-// isLoaded reports whether the environment has loaded this file with this checksum and the file
-// has not changed since. Such a file is not hashed again, because the loader does not read it
-// again.
+// isLoaded reports whether the environment has loaded this file with this checksum, and the
+// file has not changed since. Such a file need not be hashed again, because the loader does
+// not read it again.
 func isLoaded(file fs.FileInfo, sha256 string) bool {
 	environment.Lock()
 	defer environment.Unlock()
@@ -139,6 +143,8 @@ func isLoaded(file fs.FileInfo, sha256 string) bool {
 		environment.file.Size() == file.Size() && environment.file.ModTime().Equal(file.ModTime())
 }
 
+// acquire loads a library into the process, or counts one more user of it if it is already
+// loaded.
 func acquire(lib Library, debug bool) error {
 	path, err := filepath.EvalSymlinks(lib.Path)
 	if err != nil {
@@ -160,8 +166,9 @@ func acquire(lib Library, debug bool) error {
 		if debug {
 			level = onnxruntime_go.WithLogLevelInfo()
 		}
-		// From version 1.29 on, published libraries send usage data to their vendor unless this
-		// variable is set before they start. On Windows, the call below disables it.
+		// From version 1.29 on, published libraries send usage data to their vendor unless
+		// this variable is set before they start. On Windows, DisableTelemetry below stops
+		// this.
 		if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
 			return fmt.Errorf("disable telemetry: %w", err)
 		}
@@ -181,8 +188,8 @@ func acquire(lib Library, debug bool) error {
 	return nil
 }
 
-// Close releases the runtime. Its sessions and tensors must be closed first. Closing twice is
-// harmless.
+// Close releases the runtime. The caller must first close its sessions and tensors. Further
+// calls do nothing.
 func (r *Runtime) Close() error {
 	r.close.Do(func() {
 		r.blas().close()
@@ -193,13 +200,14 @@ func (r *Runtime) Close() error {
 	return nil
 }
 
-// Library returns the library in use.
+// Library returns the library that the runtime uses.
 func (r *Runtime) Library() Library { return r.lib }
 
 // Provider returns the provider that sessions use: "cuda" or "cpu".
 func (r *Runtime) Provider() string { return r.provider }
 
-// Providers returns the providers that work with this library on this machine, fastest first.
+// Providers returns the providers that work with this library on this machine, fastest
+// first.
 func (r *Runtime) Providers() []string {
 	if r.CUDA() == nil {
 		return []string{"cuda", "cpu"}
@@ -207,8 +215,8 @@ func (r *Runtime) Providers() []string {
 	return []string{"cpu"}
 }
 
-// CUDA returns nil if sessions can run on the CUDA device. Otherwise it returns what is
-// missing: [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
+// CUDA returns nil if sessions can run on the CUDA device. Otherwise it returns an error
+// that wraps [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
 func (r *Runtime) CUDA() error { return r.cuda() }
 
 func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.SessionOptions, err error) {
@@ -222,8 +230,9 @@ func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.Session
 			so, err = nil, cleanError(err)
 		}
 	}()
-	// Idle threads of the pool spin while they wait for work. Spinning longer than the usual
-	// gap between operators would take the cores away from Go.
+	// Idle threads of the runtime's pool spin while they wait for work. The usual gap
+	// between two operators is below 50 µs. Longer spinning would only take cores away from
+	// Go.
 	if err = so.AddSessionConfigEntry("session.intra_op.spin_duration_us", "50"); err != nil {
 		return so, err
 	}

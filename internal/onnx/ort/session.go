@@ -15,21 +15,22 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Model is the input of NewSession.
+// Model is a model that NewSession loads.
 type Model struct {
 	Proto *pb.ModelProto
-	Dir   string // folder of the external data
-	// Unfused stops the runtime from fusing operators, which takes long on large graphs.
+	Dir   string // folder of the model's external data
+	// Unfused stops the runtime from fusing operators, because fusing takes a long time for
+	// large graphs.
 	Unfused bool
 }
 
-// ValueInfo describes an input or output of a session.
+// ValueInfo describes an input or output of a session, or a tensor passed for it.
 type ValueInfo struct {
 	Name  string
 	DType pb.TensorProto_DataType
-	Shape []int64 // −1 if a dimension varies, nil if the rank is not declared
+	Shape []int64 // a dimension of −1 varies; nil means that no shape is declared
 
-	kind string // "Sequence", "Map"… if it is not a tensor
+	kind string // kind of a value that is not a tensor, for example "Sequence" or "Map"
 }
 
 func (v ValueInfo) typeString() string {
@@ -47,16 +48,17 @@ func (v ValueInfo) typeString() string {
 	return name + " [" + strings.Join(dims, "×") + "]"
 }
 
-// Session is a model that is ready to run. Runs may overlap, but Close must not overlap a run.
+// Session is a model that is ready to run. Several runs may overlap, but Close must not
+// overlap a run.
 type Session struct {
 	dyn     *onnxruntime_go.DynamicAdvancedSession
 	inputs  []ValueInfo
 	outputs []ValueInfo
 }
 
-// NewSession loads a model. inputs and outputs name the tensors that Run takes and returns, in
-// that order; nil means all of the model. Errors are [onnx.ErrExternalData], [ErrDType], or
-// errors of ONNX Runtime.
+// NewSession loads a model. inputs and outputs name the tensors that Run takes and returns,
+// in this order. nil means all inputs or outputs of the model. The error wraps
+// [onnx.ErrExternalData] or [ErrDType], or it is an error of ONNX Runtime.
 func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -101,8 +103,11 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	return s, nil
 }
 
+// selectInputs returns the inputs named in want, or all required inputs if want is nil. It
+// returns an error if want lacks a required input.
 func selectInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
-	// Below IR version 4 initializers are inputs too.
+	// Below IR version 4, initializers are also inputs. They are optional because they have
+	// a value.
 	defaults := map[string]bool{}
 	for _, t := range g.GetInitializer() {
 		defaults[t.GetName()] = true
@@ -124,6 +129,8 @@ func selectInputs(g *pb.GraphProto, want []string) ([]ValueInfo, error) {
 	return selected, nil
 }
 
+// selectValues returns the values in have that want names. If want is nil, it returns all
+// except those in skip. It returns an error for types that a Tensor cannot hold.
 func selectValues(kind string, have []ValueInfo, want []string, skip map[string]bool) ([]ValueInfo, error) {
 	var selected []ValueInfo
 	if want == nil {
@@ -174,7 +181,7 @@ func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 	return infos
 }
 
-// Close releases the session. Closing twice is harmless.
+// Close releases the session. Further calls do nothing.
 func (s *Session) Close() error {
 	if s == nil || s.dyn == nil {
 		return nil

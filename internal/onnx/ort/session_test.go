@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// value declares a tensor; a dimension of −1 varies.
+// value declares a tensor. A dimension of −1 varies.
 func value(name string, d pb.TensorProto_DataType, dims ...int64) *pb.ValueInfoProto {
 	shape := &pb.TensorShapeProto{}
 	for _, n := range dims {
@@ -45,7 +45,7 @@ func graph(in, out *pb.ValueInfoProto, nodes ...*pb.NodeProto) *pb.GraphProto {
 	return &pb.GraphProto{Input: []*pb.ValueInfoProto{in}, Output: []*pb.ValueInfoProto{out}, Node: nodes}
 }
 
-// unary returns a model that applies one operator to x and names the result y.
+// unary returns a model that applies one operator to the input x. The output is y.
 func unary(op string, d pb.TensorProto_DataType, dims ...int64) ort.Model {
 	return model(graph(value("x", d, dims...), value("y", d, dims...), node(op, []string{"x"}, "y")))
 }
@@ -114,7 +114,7 @@ func TestInputErrors(t *testing.T) {
 	if err := s.RunInto([]*ort.Tensor{ok}, []*ort.Tensor{tensor(t, []int64{4, 3, 2}, make([]float64, 24))}); !errors.As(err, &ie) || ie.Kind != "output" {
 		t.Errorf("wrong output: got %v", err)
 	}
-	// The number of output rows is wrong, which is known only at run time.
+	// The wrong number of output rows is detected only at run time.
 	if err := s.RunInto([]*ort.Tensor{ok}, []*ort.Tensor{tensor(t, []int64{5, 3, 2}, make([]float32, 30))}); err == nil {
 		t.Error("an output with too many rows was accepted")
 	}
@@ -166,7 +166,7 @@ func TestModelErrors(t *testing.T) {
 	}
 }
 
-// TestRunError checks that a failure inside an operator is reported in one line that names it.
+// TestRunError checks that an error inside an operator is one line that names the operator.
 func TestRunError(t *testing.T) {
 	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1), node("MatMul", []string{"x", "x"}, "y"))
 	s := open(t, orttest.Open(t), model(g))
@@ -180,8 +180,8 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// TestInitializerAsInput checks initializers below IR version 4, which are inputs too. They
-// keep their default unless requested as inputs.
+// TestInitializerAsInput checks a model below IR version 4, in which initializers are also
+// inputs. An initializer keeps its value unless NewSession requests it as an input.
 func TestInitializerAsInput(t *testing.T) {
 	r := orttest.Open(t)
 	g := graph(value("x", pb.TensorProto_FLOAT, 2), value("y", pb.TensorProto_FLOAT, 2), node("Add", []string{"x", "w"}, "y"))
@@ -206,7 +206,8 @@ func TestInitializerAsInput(t *testing.T) {
 	}
 }
 
-// slow returns a model that runs for seconds unless it is stopped: a loop of matrix products.
+// slow returns a model that runs for seconds unless it is stopped: 400 matrix products in a
+// row.
 func slow() ort.Model {
 	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1))
 	last := "x"
@@ -282,7 +283,7 @@ func TestConcurrentRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUnclosed checks that tensors can be garbage-collected without Close.
+// TestUnclosed checks that the garbage collector can collect tensors that were not closed.
 func TestUnclosed(t *testing.T) {
 	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1))
 	for range 2000 {

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// handler returns the address of the kernel's handler for a signal.
+// handler returns the address of the handler that the kernel has for a signal.
 func handler(t *testing.T, s syscall.Signal) uintptr {
 	t.Helper()
-	var action [32]uintptr // larger than the kernel's struct, whose first field is the handler
+	var action [32]uintptr // larger than the kernel's struct sigaction, which begins with the handler
 	const maskBytes = 8
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(s), 0, uintptr(unsafe.Pointer(&action)), maskBytes, 0, 0); errno != 0 {
 		t.Fatal(errno)

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// File names of libonnxruntime on macOS.
+// These constants name the files of libonnxruntime, and the variable that the loader reads,
+// on macOS.
 const (
 	libraryFile         = "libonnxruntime.dylib"
 	cudaProviderFile    = "libonnxruntime_providers_cuda.dylib"
@@ -14,7 +15,7 @@ const (
 
 var libraryPatterns = []string{"libonnxruntime.dylib", "libonnxruntime.*.dylib"}
 
-// systemDirs lists the folders that the loader, Homebrew and MacPorts use.
+// systemDirs returns the folders that the loader, Homebrew and MacPorts use.
 func systemDirs() []string {
 	dirs := absoluteDirs(filepath.SplitList(os.Getenv(libraryPathVariable)))
 	return append(dirs, "/opt/homebrew/lib", "/usr/local/lib", "/opt/local/lib", "/usr/lib")

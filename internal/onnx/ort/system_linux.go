@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// File names of libonnxruntime on Linux.
+// These constants name the files of libonnxruntime, and the variable that the loader reads,
+// on Linux.
 const (
 	libraryFile         = "libonnxruntime.so"
 	cudaProviderFile    = "libonnxruntime_providers_cuda.so"
@@ -16,7 +17,7 @@ const (
 
 var libraryPatterns = []string{"libonnxruntime.so", "libonnxruntime.so.*"}
 
-// systemDirs lists the folders that the loader searches.
+// systemDirs returns the folders that the loader searches.
 func systemDirs() []string {
 	dirs := absoluteDirs(filepath.SplitList(os.Getenv(libraryPathVariable)))
 	dirs = append(dirs, "/usr/local/lib", "/usr/local/lib64")
@@ -24,7 +25,8 @@ func systemDirs() []string {
 	return append(dirs, "/usr/lib", "/usr/lib64", "/lib", "/lib64")
 }
 
-// loaderConfig reads an ld.so.conf and the files that it includes.
+// loaderConfig returns the folders that an ld.so.conf and the files it includes list. depth
+// limits nested includes.
 func loaderConfig(path string, depth int) []string {
 	f, err := os.Open(path)
 	if err != nil || depth == 0 {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// File names of libonnxruntime on Windows.
+// These constants name the files of libonnxruntime, and the variable that the loader reads,
+// on Windows.
 const (
 	libraryFile         = "onnxruntime.dll"
 	cudaProviderFile    = "onnxruntime_providers_cuda.dll"
@@ -15,8 +16,8 @@ const (
 
 var libraryPatterns = []string{"onnxruntime.dll"}
 
-// systemDirs lists the program's folder and the folders in PATH. It leaves out Windows' own
-// folder, which contains an old library.
+// systemDirs returns the program's folder and the folders in PATH, without Windows' own
+// folders, because these contain an old libonnxruntime.
 func systemDirs() []string {
 	var dirs []string
 	if exe, err := os.Executable(); err == nil {

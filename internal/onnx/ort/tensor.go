@@ -14,13 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Number lists the numeric element types of a [Tensor].
+// Number is the constraint of the numeric element types of a [Tensor].
 type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
 }
 
-// elements maps ONNX element types to Go types. A model's inputs and outputs may also have half
-// precision or newer types, but a [Tensor] cannot hold them.
+// elements maps ONNX element types to Go types. It lacks half precision and newer types,
+// because a [Tensor] cannot hold them.
 var elements = map[pb.TensorProto_DataType]element{
 	pb.TensorProto_FLOAT: elementOf[float32]{}, pb.TensorProto_DOUBLE: elementOf[float64]{}, pb.TensorProto_BOOL: elementOf[bool]{},
 	pb.TensorProto_INT8: elementOf[int8]{}, pb.TensorProto_INT16: elementOf[int16]{}, pb.TensorProto_INT32: elementOf[int32]{}, pb.TensorProto_INT64: elementOf[int64]{},
@@ -28,9 +28,10 @@ var elements = map[pb.TensorProto_DataType]element{
 }
 
 type element interface {
-	toTensor(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor
+	toTensor(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor, or returns false if its type differs
 }
 
+// elementOf is the element for the Go type T.
 type elementOf[T Number] struct{}
 
 func (elementOf[T]) toTensor(v onnxruntime_go.Value) (*Tensor, bool) {
@@ -43,6 +44,7 @@ func (elementOf[T]) toTensor(v onnxruntime_go.Value) (*Tensor, bool) {
 	return t, err == nil
 }
 
+// dtypeOf returns the ONNX element type for T.
 func dtypeOf[T Number]() pb.TensorProto_DataType {
 	for d, e := range elements {
 		if _, ok := e.(elementOf[T]); ok {
@@ -52,19 +54,19 @@ func dtypeOf[T Number]() pb.TensorProto_DataType {
 	return pb.TensorProto_UNDEFINED
 }
 
-// Tensor is a dense row-major array that sessions read and write. Views such as Float32s share
-// its memory. Callers must close it.
+// Tensor is a dense row-major array that sessions read and write. Views such as Float32s
+// share its memory. Callers must close it.
 type Tensor struct {
 	shape []int64
 	dtype pb.TensorProto_DataType
-	data  any // []T, or []string
+	data  any // []T for a Number T, or []string
 	value onnxruntime_go.Value
 	pin   runtime.Pinner
 }
 
-// NewTensor wraps data without a copy. The length of data must be the product of shape, which
-// has at least one axis, because the binding does not support scalars. The data must not move
-// until Close, and may be changed between runs.
+// NewTensor wraps data without a copy. The length of data must be the product of shape.
+// shape needs at least one axis, because the binding does not support scalars. Callers may
+// change the elements between runs, but must not reallocate data before Close.
 func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: dtypeOf[T](), data: data}
 	if err := t.checkShape(len(data)); err != nil {
@@ -75,7 +77,8 @@ func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	})
 }
 
-// NewStrings copies texts to a tensor. Texts must not contain zero bytes.
+// NewStrings copies texts to a tensor. Texts must not contain zero bytes, because the
+// runtime's strings end at a zero byte.
 func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: pb.TensorProto_STRING, data: texts}
 	if err := t.checkShape(len(texts)); err != nil {
@@ -98,7 +101,8 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	return t, nil
 }
 
-// wrap pins data, because the runtime keeps its address, and creates the value of the binding.
+// wrap creates the value of the binding for t. It pins data first, because the runtime
+// keeps the address of data.
 func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
 	if len(data) > 0 {
 		t.pin.Pin(&data[0])
@@ -109,14 +113,15 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.typeName(), t.shape, cleanError(err))
 	}
 	t.value = v
-	// Unpin the memory of a tensor that the caller forgot to close before it is collected.
+	// If the caller forgets to close the tensor, the finalizer unpins its memory.
 	runtime.SetFinalizer(t, (*Tensor).Close)
 	return t, nil
 }
 
-// typeName returns the name of the element type.
+// typeName returns NumPy's name of the element type.
 func (t *Tensor) typeName() string { return onnx.DTypeName(int32(t.dtype)) }
 
+// checkShape returns an error if the shape of t does not have n elements.
 func (t *Tensor) checkShape(n int) error {
 	if len(t.shape) == 0 {
 		return fmt.Errorf("%s tensor without axes: scalars are not supported", t.typeName())
@@ -134,20 +139,20 @@ func (t *Tensor) checkShape(n int) error {
 	return nil
 }
 
-// Shape returns the dimensions; the caller must not change them.
+// Shape returns the dimensions of the tensor. The caller must not change them.
 func (t *Tensor) Shape() []int64 { return t.shape }
 
-// View returns the elements, or nil if they have another type.
+// View returns the elements of t without a copy, or nil if their type is not T.
 func View[T Number](t *Tensor) []T {
 	v, _ := t.data.([]T)
 	return v
 }
 
-// Float32s returns a view of the elements, or nil if they are not float32.
+// Float32s returns the elements without a copy, or nil if they are not float32.
 func (t *Tensor) Float32s() []float32 { return View[float32](t) }
 
-// Close releases the tensor. Wrapped slices and views of outputs stay valid. Closing twice or
-// closing nil is harmless.
+// Close releases the tensor. Wrapped slices and views of outputs stay valid. Further calls,
+// and calls on nil, do nothing.
 func (t *Tensor) Close() {
 	if t == nil || t.data == nil {
 		return
@@ -162,8 +167,8 @@ func (t *Tensor) Close() {
 
 var errClosed = errors.New("use of a closed tensor or session")
 
-// fromValue converts a value that the runtime created. The binding copied its elements to
-// garbage-collected memory, so views may outlive Close.
+// fromValue converts a value that the runtime created to a Tensor. The binding copied its
+// elements to garbage-collected memory, so views stay valid after Close.
 func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
 	if s, ok := v.(*onnxruntime_go.StringTensor); ok {
 		texts, err := s.GetContents()

@@ -1,4 +1,4 @@
-// Package orttest opens the runtime for tests.
+// Package orttest opens an ONNX Runtime for tests.
 package orttest
 
 import (
@@ -10,17 +10,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// library finds the library once for all tests of a process, because each search hashes 29 MB.
-var library = sync.OnceValues(func() (string, error) {
+// libraryPath finds a libonnxruntime once per process, because each search hashes a library
+// of 29 MB.
+var libraryPath = sync.OnceValues(func() (string, error) {
 	found, _, err := ort.Find(context.Background(), ort.Options{Provider: "cpu"})
 	return found.Path, err
 })
 
-// Open returns a CPU runtime that is closed when the test ends. Without a library it skips the
-// test with an explanation, or fails it if CI=true.
+// Open returns a CPU runtime and closes it when the test ends. If there is no library, it
+// skips the test with an explanation. If the environment variable CI is "true", it fails
+// the test instead.
 func Open(t testing.TB) *ort.Runtime {
 	t.Helper()
-	path, err := library()
+	path, err := libraryPath()
 	var r *ort.Runtime
 	if err == nil {
 		r, err = ort.Open(context.Background(), ort.Options{Library: path, Provider: "cpu", Threads: 1})
