@@ -172,8 +172,8 @@ func (s *adascale) shift(before, after []float32) float64 {
 
 // percentile returns a percentile between Low and High. It is lower for a larger shift.
 func (s *adascale) percentile(shift float64) float64 {
-	larger := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
-	return s.Low + (1-float64(larger)/float64(len(s.Shifts)))*(s.High-s.Low)
+	atMost := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
+	return s.Low + (1-float64(atMost)/float64(len(s.Shifts)))*(s.High-s.Low)
 }
 
 func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error {

@@ -19,7 +19,8 @@ import (
 // Options holds the options of an audit. It is plain data, so that other machines can
 // receive it as JSON.
 type Options struct {
-	// Identity holds the error rates and the selection of rows. Open sets its other fields.
+	// Identity holds the error rates and the selection of rows. Open fills in the other
+	// fields in a copy.
 	Identity audit.Identity
 	// The embedded Options name the .attach file, and how rows are read. Paths may be URLs.
 	modelrows.Options

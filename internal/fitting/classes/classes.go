@@ -200,7 +200,8 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	return c, nil
 }
 
-// heldPart is the number of folds. One of them is held out to choose an exponent.
+// exponentFolds is the number of folds for the choice of an exponent. One of them is held
+// out.
 const exponentFolds = 5
 
 // Shrinkage declares the parameter "shrinkage".
