@@ -10,7 +10,7 @@ import (
 )
 
 // Together merges entries with the same reason, in the order of their first occurrence. The
-// name of a merged entry is the list of names, and its reason does not begin with a name.
+// name of a merged entry is the list of names. Its reason does not repeat a name.
 func Together(list []compare.Skipped) []compare.Skipped {
 	var all []compare.Skipped
 	at := map[string]int{}
@@ -29,8 +29,8 @@ func Together(list []compare.Skipped) []compare.Skipped {
 	return all
 }
 
-// failures returns the configurations that failed, by reason. Each is named by its method and
-// parameters.
+// failures lists the configurations that failed, and merges those with the same reason. The
+// name of a configuration is its method and its parameters.
 func failures(r *compare.Report) []compare.Skipped {
 	var list []compare.Skipped
 	for _, m := range r.Methods {
@@ -41,8 +41,9 @@ func failures(r *compare.Report) []compare.Skipped {
 	return Together(list)
 }
 
-// best returns the configuration with the highest AUROC, or the first of several. The choice
-// uses the OOD rows, so its AUROC is optimistic: it is for plots, not for claims.
+// best returns the configuration with the highest AUROC. Ties go to the first one. Its
+// AUROC is optimistic, because the choice uses the OOD rows. Use it for plots, not for
+// claims.
 func best(m compare.MethodReport) compare.Config {
 	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) })
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// Bounds of a page, whatever was audited.
+// These limits keep the page small, even if an audit has many groups, targets or pictures.
 const (
-	mostGroups   = 250 // of one kind
+	mostGroups   = 250 // of each kind, such as folder or class
 	mostTargets  = 10
-	mostLetters  = 240     // of a name or text
-	mostPictures = 9 << 18 // bytes of all pictures
+	mostLetters  = 240     // characters of a name or text
+	mostPictures = 9 << 18 // total size of the pictures in bytes
 )
 
-// Audit is the page of an audit.
+// Audit returns the page of an audit.
 func Audit(a *audit.Audit) Page {
 	p := Page{
 		Title: "Outliers among " + brief(a.Subject()),
@@ -67,7 +67,7 @@ func Audit(a *audit.Audit) Page {
 	return p
 }
 
-// intervals shows the widths of the intervals of each target, and their coverage.
+// intervals shows, for each target, how wide its intervals are and how often they cover it.
 func intervals(a *audit.Audit) block {
 	b := block{Title: "Intervals", Lead: fmt.Sprintf("Unusually wide intervals are those that stand out from the intervals of the calibration rows, at a false discovery rate of %g. The level of the intervals is %g.", a.FDR, a.Level)}
 	all := a.Intervals
@@ -94,7 +94,7 @@ func intervals(a *audit.Audit) block {
 	return b
 }
 
-// probability writes a p-value, which may be too small for a float64.
+// probability formats a p-value. A p-value below the range of float64 arrives as 0.
 func probability(p float64) string {
 	if p == 0 {
 		return "< 1e-300"
@@ -102,7 +102,7 @@ func probability(p float64) string {
 	return display.Number(p, 2)
 }
 
-// reproduced names the files that an audit was made from.
+// reproduced lists the hashes of the files that an audit was made from.
 func reproduced(a *audit.Audit) block {
 	b := block{Title: "How to reproduce", Lead: "audit.json lists all files and options. Run attach audit in the same folder with the same options, and with files of these SHA-256: it writes the same audit.json, to the byte."}
 	if names := each(a.Shards, func(s audit.Shard) string { return s.Name }); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
@@ -120,7 +120,7 @@ func reproduced(a *audit.Audit) block {
 	return b
 }
 
-// brief shortens a long name in the middle.
+// brief cuts a long name in the middle.
 func brief(name string) string {
 	letters := []rune(name)
 	n := len(letters)
@@ -130,18 +130,19 @@ func brief(name string) string {
 	return string(letters[:mostLetters/2]) + "…" + string(letters[n-mostLetters/2:])
 }
 
-// findings shows cautions, the p-values, the features, the guarantee and its notes.
+// findings shows the warnings of an audit, its p-values, a plot of the features, the
+// guarantee and other notes.
 func findings(a *audit.Audit) block {
 	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: expected count if all inputs come from the source of the calibration rows. A peak at the left: outliers."
 	b := block{Charts: []chart{c}}
-	if m, err := plane(a); err == nil && m != nil { // features that are not finite have no plane
+	if m, err := plane(a); err == nil && m != nil { // there is no plot if a feature is not finite
 		b.Charts = append(b.Charts, *m)
 	}
 	cautions := len(a.Cautions())
 	guarantee := cautions + len(a.Gaps)
 	if a.Copies != nil {
-		guarantee++ // the guarantee follows the notes on copies and gaps
+		guarantee++ // the note on copies comes before the guarantee
 	}
 	for i, note := range a.Notes {
 		label := "note"
@@ -169,7 +170,8 @@ func findings(a *audit.Audit) block {
 	return b
 }
 
-// plane draws the features of inputs in two dimensions.
+// plane draws the features of inputs in two dimensions. It returns nil if there is nothing
+// to draw.
 func plane(a *audit.Audit) (*chart, error) {
 	points, err := a.Projection()
 	if err != nil || points == nil {
@@ -193,7 +195,7 @@ func plane(a *audit.Audit) (*chart, error) {
 	return &c, nil
 }
 
-// highestScoring shows the inputs with the highest scores.
+// highestScoring shows the inputs with the highest OOD scores.
 func highestScoring(a *audit.Audit) *block {
 	if len(a.HighestScoring) == 0 {
 		return nil
@@ -230,7 +232,7 @@ func highestScoring(a *audit.Audit) *block {
 	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
 		by("file", func(r audit.Row) string { return r.Shard })
 	}
-	if len(b.By) > 0 { // inputs are named by it
+	if len(b.By) > 0 { // inputs are grouped by folder or file, so no column shows it
 		g.hide()
 	}
 	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.FitDuplicateOf != "" }) {
@@ -272,8 +274,8 @@ func targetHead(of, name string, k int, a *audit.Audit) string {
 	return of + " of " + brief(cmp.Or(name, strconv.Itoa(k)))
 }
 
-// groups returns the tables of groups: one block for files, folders and groups, and one for
-// predicted classes.
+// groups shows the tables of groups. byPlace has one block for files, folders and groups.
+// byClass has one block for predicted classes.
 func groups(a *audit.Audit) (byPlace, byClass []block) {
 	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class"}
 	where := block{Title: "Where the outliers are"}
@@ -285,7 +287,7 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 		all := a.Groups[i:j]
 		b := block{Title: titles[a.Groups[i].Kind]}
 		if i = j; all[0].Kind != "class" && len(all) == 1 && all[0].Inputs == a.Inputs {
-			continue // a single group of all inputs
+			continue // the only group holds all inputs
 		}
 		all = slices.SortedStableFunc(slices.Values(all), func(a, b audit.Group) int {
 			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries))
@@ -327,7 +329,7 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 	return byPlace, byClass
 }
 
-// copies lists exact copies and near duplicates.
+// copies shows exact copies and near duplicates.
 func copies(a *audit.Audit) (list []block) {
 	if c := a.Copies; c != nil {
 		var g grid
@@ -343,13 +345,14 @@ func copies(a *audit.Audit) (list []block) {
 	return list
 }
 
-// shares compares how often classes are predicted here and for the calibration rows.
+// shares compares how often the model predicts each class for the audited inputs and for
+// the calibration rows.
 func shares(a *audit.Audit) grid {
 	g := grid{Title: "Frequency of predicted classes, the least likely first"}
 	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
 	all = all[:min(mostGroups, len(all))]
 	g.text("class", each(all, func(c audit.Class) string {
-		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // names come with predictions
+		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // a class without predictions has no name
 			return "class " + number
 		}
 		return brief(c.Name)

@@ -50,7 +50,8 @@ func TestAudit(t *testing.T) {
 	harmless(t, written(t, Audit(audited(t, hostile))))
 }
 
-// TestAuditOfRegressor: intervals that stand out, and targets within theirs.
+// TestAuditOfRegressor checks that the page shows unusually wide intervals, and how many
+// targets lie in their intervals.
 func TestAuditOfRegressor(t *testing.T) {
 	a := audited(t, "a")
 	a.Task, a.Classes, a.Targets, a.Level = attach.Regression, nil, []string{"hours"}, .9
@@ -69,7 +70,8 @@ func TestAuditOfRegressor(t *testing.T) {
 	}
 }
 
-// TestAuditOfCopies: the page speaks of copies first, and names where inputs shifted.
+// TestAuditOfCopies checks that copies are the first fact on the page. It also checks that
+// the shift test names the folder whose inputs score higher.
 func TestAuditOfCopies(t *testing.T) {
 	copied := func(name string) *audit.Audit {
 		a := audited(t, name)
@@ -101,7 +103,8 @@ func TestAuditOfCopies(t *testing.T) {
 	harmless(t, written(t, Audit(copied(hostile))))
 }
 
-// TestAuditIsBounded: the page is small whatever was audited.
+// TestAuditIsBounded checks that the page stays below 5 MB for an audit with many long
+// names and pictures.
 func TestAuditIsBounded(t *testing.T) {
 	a := audited(t, "a")
 	long := strings.Repeat("深い/フォルダ", 500)
@@ -135,8 +138,8 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// script uses a page as one would without a mouse, and writes what was wrong to the
-// page's title.
+// script operates a page with the keyboard only. It writes the errors that it finds into
+// the title of the page.
 const script = `<script>
 {
   const wrong = [];
@@ -193,8 +196,8 @@ const script = `<script>
 }
 </script>`
 
-// TestAuditInBrowser: the page opens, sorts and filters in Chromium, which says nothing
-// of errors.
+// TestAuditInBrowser checks that the page opens, sorts and filters in Chromium without an
+// error on the console.
 func TestAuditInBrowser(t *testing.T) {
 	browser := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

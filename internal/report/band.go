@@ -2,20 +2,20 @@ package report
 
 import "slices"
 
-// Band is a one-dimensional regression with its uncertainties, as in figure 1
-// of Tagasovska & Lopez-Paz (2019). All slices of the curve have one length
-// and X ascends.
+// Band holds a one-dimensional regression with its uncertainties, as in figure 1 of
+// Tagasovska & Lopez-Paz (2019). X is ascending, and Median, Lower, Upper and Epistemic
+// have one value for each X.
 type Band struct {
 	Title                    string
 	X, Median, Lower, Upper  []float64
-	Epistemic                []float64 // p-value per X; low means unfamiliar
-	Alpha                    float64   // rows with a p-value up to Alpha are flagged
+	Epistemic                []float64 // p-value for each X; a low value means unfamiliar
+	Alpha                    float64   // an X is flagged if its p-value is at most Alpha
 	TrainX, TrainY           []float64
-	Level, Coverage, MeanGap float64 // nominal level, coverage and mean width on test rows
+	Level, Coverage, MeanGap float64 // nominal level, and coverage and mean width on test rows
 }
 
-// Chart shades flagged regions in the colour of out-of-distribution rows, and draws the
-// interval and the median in the colour of in-distribution rows.
+// Chart draws the band. Flagged regions have the colour of out-of-distribution rows. The
+// interval and the median have the colour of in-distribution rows.
 func (b *Band) Chart() chart {
 	last := len(b.X) - 1
 	low := min(slices.Min(b.Lower), slices.Min(b.TrainY))

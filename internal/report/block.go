@@ -16,62 +16,62 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// block is a titled part of a page or text. Empty fields are left out.
+// block is a titled part of a page or text. Empty fields are not shown.
 type block struct {
 	Title, Lead string
 	Verdicts    []verdict
-	Folded      []verdict // counted in Verdicts, and shown on demand
+	Folded      []verdict // hidden until the reader opens them; Verdicts has their counts
 	Notes       []verdict
 	Facts       []Fact
 	Charts      []chart
 	Tables      []grid
 	Pictures    []picture
 	// Filter adds a search field for the rows of the first table and their pictures. By
-	// names the columns that they can be grouped by.
+	// maps columns to names. The reader can group the rows by these columns.
 	Filter bool
 	By     map[int]string
 }
 
-// verdict is a message with a label, such as met, and advice.
+// verdict is a message with a label, such as "met", and advice.
 type verdict struct {
-	Label, Style    string // Style is good, bad, open, limit or empty
-	Subject         string // of the message, or empty
+	Label, Style    string // one of good, bad, open and limit, or empty
+	Subject         string // what the message is about, or empty
 	Message, Advice string
 }
 
-// grid is a table. Some of its cells are drawn on an axis.
+// grid is a table. Some of its cells contain a small drawing.
 type grid struct {
-	Title    string // above it, in a page
-	Name     string // in a text, the head of the first column, or a column of its own
+	Title    string // shown above the table of a page
+	Name     string // in a text, replaces the head of a first column of words, or heads an empty first column
 	Heads    []head
 	Rows     [][]cell
-	Below    []string // sentences below it
-	PageOnly bool     // a text leaves it out
-	worst    string   // the worst rows are those with the most, or the least
-	order    []int    // of the rows, the worst first, or nil
+	Below    []string // sentences below the table
+	PageOnly bool     // whether a text leaves the table out
+	worst    string   // "most" if high rates are bad, "least" if low rates are bad
+	order    []int    // row numbers from the worst to the best, or nil to keep the order
 }
 
-// head is the head of a column. Low and High are the ends of the axis that its cells are
-// drawn on.
+// head is the head of a column. Low and High label the ends of the axis in the column's
+// drawings.
 type head struct {
 	Text, Title string
 	Low, High   string
-	IsText      bool // the column is sorted as text
+	IsText      bool // whether rows are sorted by the text of the column
 	Hidden      bool
-	Descending  bool // the largest is the best, and sorted first
-	Interval    bool // a text has a column of Range beside it
+	Descending  bool // whether high numbers are better, and therefore sorted first
+	Interval    bool // whether a text shows the Range of the cells in a column of its own
 }
 
 // picture is an image with its caption.
 type picture struct {
-	Row     int // of the table, if there is one
+	Row     int // row of the table that the picture belongs to
 	Image   image.Image
-	Encoded []byte // in place of Image
+	Encoded []byte // PNG or JPEG file, used instead of Image
 	Caption string
 	Facts   []Fact
 }
 
-// Source is the picture as part of the page.
+// Source returns the picture as a data URL.
 func (p picture) Source() (template.URL, error) {
 	if p.Encoded != nil {
 		return inlined(p.Encoded), nil
@@ -79,7 +79,7 @@ func (p picture) Source() (template.URL, error) {
 	return inline(p.Image)
 }
 
-// smallest is the width below which a picture is not smoothed.
+// smallest is the width in pixels below which a picture is shown with sharp pixels.
 const smallest = 100
 
 // Small reports whether the picture is narrower than smallest.
@@ -91,7 +91,7 @@ func (p picture) Small() bool {
 	return p.Image.Bounds().Dx() < smallest
 }
 
-// NameWidth is the least width of the first column, in letters.
+// NameWidth returns the minimum width of the first column in characters.
 func (g grid) NameWidth() int {
 	const most = 32
 	longest := 0
@@ -101,8 +101,8 @@ func (g grid) NameWidth() int {
 	return min(longest, most)
 }
 
-// Off reports whether a nominal rate lies outside an interval. Unlike reports whether a part
-// misses its nominal rate by more than chance.
+// Off reports whether the nominal rate of some row lies outside its interval. Unlike
+// reports whether some part of the rows misses its nominal rate by more than chance.
 func (g grid) Off() bool    { return g.drawn(func(of *glyph) bool { return of.Off && !of.Compared }) }
 func (g grid) Unlike() bool { return g.drawn(func(of *glyph) bool { return of.Off && of.Compared }) }
 
@@ -112,7 +112,7 @@ func (g grid) drawn(is func(of *glyph) bool) bool {
 	})
 }
 
-// each applies a function to all elements of a list.
+// each returns the results of a function for all elements of a list.
 func each[T, U any](list []T, of func(T) U) []U {
 	all := make([]U, len(list))
 	for i, x := range list {
@@ -127,7 +127,7 @@ func (g *grid) text(name string, words []string) {
 	g.column(len(words), func(i int) cell { return cell{Text: words[i], Words: true} })
 }
 
-// hide hides the last column. It can still be grouped by.
+// hide hides the last column. The reader can still group rows by it.
 func (g *grid) hide() {
 	last := len(g.Heads) - 1
 	g.Heads[last].Hidden = true
@@ -136,7 +136,7 @@ func (g *grid) hide() {
 	}
 }
 
-// numbers adds a column. A cell is empty if its number is NaN.
+// numbers adds a column of numbers. NaN becomes an empty cell.
 func (g *grid) numbers(name, title string, x []float64, write func(float64) string) {
 	g.Heads = append(g.Heads, head{Text: name, Title: title})
 	g.column(len(x), func(i int) cell {
@@ -144,7 +144,7 @@ func (g *grid) numbers(name, title string, x []float64, write func(float64) stri
 			return cell{}
 		}
 		key := strconv.FormatFloat(x[i], 'g', -1, 64)
-		return cell{Text: write(x[i]), Key: strings.Replace(key, "Inf", "Infinity", 1)} // as JavaScript writes it
+		return cell{Text: write(x[i]), Key: strings.Replace(key, "Inf", "Infinity", 1)} // JavaScript writes Infinity
 	})
 }
 
@@ -157,8 +157,8 @@ func (g *grid) column(n int, of func(i int) cell) {
 	}
 }
 
-// rates adds a column of rates. Each is drawn with its interval on an axis, and with its
-// nominal rate unless that is 0. A cell is empty if its rate is NaN.
+// rates adds a column of rates with a drawing in each cell. The drawing shows the rate, its
+// interval and, unless it is 0, the nominal rate. A NaN rate becomes an empty cell.
 func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
@@ -195,14 +195,16 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	})
 }
 
-// placed draws a number with its interval on an axis, and returns the place of any number.
+// placed draws a number and its interval on an axis. It also returns the function that maps
+// a value to its position in the drawing.
 func placed(axis span, low, at, high float64) (g *glyph, place func(v float64) float64) {
 	const width, height, margin = 130.0, 18.0, 5.0
 	place = func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
 	return &glyph{Width: width, Height: height, Low: place(low), At: place(at), High: place(high)}, place
 }
 
-// rank orders the rows of a page by their rates: the most first, or the least.
+// rank sorts the rows of a page by their rates. worst is "most" to put the highest rate
+// first, or "least" to put the lowest rate first.
 func (g *grid) rank(worst string, list []evaluate.Rate) {
 	g.worst, g.order = worst, make([]int, len(list))
 	for i := range g.order {
@@ -214,7 +216,7 @@ func (g *grid) rank(worst string, list []evaluate.Rate) {
 	}
 }
 
-// Ranked returns the rows in the order of a page.
+// Ranked returns the rows in the order in which a page shows them.
 func (g grid) Ranked() [][]cell {
 	if g.order == nil {
 		return g.Rows
@@ -222,7 +224,7 @@ func (g grid) Ranked() [][]cell {
 	return each(g.order, func(k int) []cell { return g.Rows[k] })
 }
 
-// capital capitalises the first letter.
+// capital makes the first letter upper case.
 func capital(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
 	return strings.ToUpper(s[:n]) + s[n:]

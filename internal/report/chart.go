@@ -13,37 +13,37 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Curves are drawn on a plane of chartWidth×chartHeight with its origin at the top left. The
-// band has a plane of twice the width. Colours are in the style of the page, so that they
-// follow its theme.
+// A curve is drawn on a plane of chartWidth × chartHeight pixels with its origin at the top
+// left. The plane of a Band is twice as wide. The colours come from the style sheet, so
+// that they follow the theme of the page.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
-	// coloured is the number of the best methods that have a colour of their own.
+	// coloured is the number of methods that have a colour of their own, the best ones.
 	coloured = 6
-	// curvePoints is the largest number of points of a curve.
+	// curvePoints is the maximum number of points of a curve.
 	curvePoints = 160
 )
 
-// chart is a drawing on one pair of axes.
+// chart is a drawing with one horizontal and one vertical axis.
 type chart struct {
-	Title, Note    string // above and below it, in a card of its own
+	Title, Note    string // Title is above the drawing, and Note below it
 	Key            []shapeKey
-	Set            string // the out-of-distribution set, if there are several
+	Set            string // name of the out-of-distribution set, if there are several
 	XLabel, YLabel string
 	X, Y           []tick
 	Width, Height  float64
-	Dashed         string  // a path: the guarantee, the expectation or chance
-	Areas          []shape // below all else
-	Bars           []shape // paths of intervals
-	Many           bool    // Bars overlap
-	Dots           string  // a path of points
+	Dashed         string  // path of a reference line, such as the expected count
+	Areas          []shape // drawn below everything else
+	Bars           []shape // paths of vertical intervals
+	Many           bool    // whether Bars overlap, and are therefore drawn faintly
+	Dots           string  // path of small points
 	Circles        []circle
 	Lines          []line
-	Marks          []shape // paths of points, on top
+	Marks          []shape // paths of large points, drawn on top
 	x, y           span
 }
 
-// circle is a point whose area grows with the rows that it stands for.
+// circle is a point with an area that grows with the number of rows in its bin.
 type circle struct {
 	Color   int
 	X, Y, R float64
@@ -51,11 +51,11 @@ type circle struct {
 	Title   string
 }
 
-// span is the range of an axis.
+// span holds the ends of an axis.
 type span struct{ low, high float64 }
 
-// newChart makes a chart with about as many ticks as asked for, or fewer if their labels need
-// the room.
+// newChart returns an empty chart with about xTicks and yTicks ticks. The x axis has fewer
+// ticks if the labels would overlap.
 func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks int) chart {
 	return chart{
 		XLabel: xLabel, YLabel: yLabel, Width: width, Height: chartHeight, x: x, y: y,
@@ -63,7 +63,7 @@ func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks in
 	}
 }
 
-// tick is a labelled place on an axis.
+// tick is a labelled position on an axis.
 type tick struct {
 	At    float64
 	Label string
@@ -71,15 +71,16 @@ type tick struct {
 
 // line is the curve of one method.
 type line struct {
-	Method int // its place in the ranking
-	Color  int // 1 to coloured, or 0 for the rest
+	Method int // rank of the method, from 0
+	Color  int // 1 to coloured, or 0 for a method without its own colour
 	Name   string
 	Path   string
 }
 
 type point struct{ X, Y float64 }
 
-// path draws a line through points. Points beyond the axes are drawn at their ends.
+// path returns the SVG path of a line through the points. Points beyond the ends of an axis
+// move to that end.
 func (c *chart) path(points []point) string {
 	var b strings.Builder
 	for i, p := range points {
@@ -91,15 +92,16 @@ func (c *chart) path(points []point) string {
 	return b.String()
 }
 
-// share is the place of v on the axis, from 0 to 1.
+// share returns the position of v between the ends of the axis, as a fraction from 0 to 1.
 func (s span) share(v float64) float64 { return min(max((v-s.low)/(s.high-s.low), 0), 1) }
 
-// short writes x with one decimal.
+// short formats x with at most one decimal.
 func short(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// axis has about n round ticks from low to high, placed on a length.
+// axis returns about n ticks at round numbers from low to high. An axis of the given length
+// begins at 0 or, if flip is set, ends there.
 func axis(low, high, length float64, n int, flip bool) []tick {
 	step := roundStep((high - low) / float64(n))
 	write := tickLabels(step, max(math.Abs(low), math.Abs(high)))
@@ -115,8 +117,8 @@ func axis(low, high, length float64, n int, flip bool) []tick {
 	return ticks
 }
 
-// tickLabels returns the function that writes the ticks of an axis: all of them with an
-// exponent or none, and with enough digits to tell each from the next.
+// tickLabels returns the function that formats the labels of an axis. Either all labels
+// have an exponent or none has one. They have enough digits to differ from each other.
 func tickLabels(step, largest float64) func(v float64) string {
 	last := int(math.Floor(math.Log10(step) + 1e-9))
 	if display.Plain(largest) {
@@ -131,8 +133,8 @@ func tickLabels(step, largest float64) func(v float64) string {
 	}
 }
 
-// labelled is the axis with at most about n ticks, and so few that their labels do not
-// overlap.
+// labelled returns the ticks of a horizontal axis, about n or fewer. It reduces their
+// number until their labels do not overlap.
 func labelled(s span, length float64, n int) []tick {
 	const apart = 8
 	for ; ; n-- {
@@ -148,8 +150,8 @@ func labelled(s span, length float64, n int) []tick {
 	}
 }
 
-// labelWidth estimates the width of a tick's label with a wide font, in the size that the
-// style of the page has for small screens.
+// labelWidth estimates the width of a tick's label in a wide font. It assumes the font size
+// that the style sheet sets on small screens.
 func labelWidth(label string) float64 {
 	const size = 15
 	var wide float64
@@ -166,10 +168,11 @@ func labelWidth(label string) float64 {
 	return size * wide
 }
 
-// Margins of the plane: labels of ticks stand gap beside it.
+// These are the minimum margins around the plane. labelGap is the distance between the
+// plane and the labels of the vertical axis.
 const labelGap, leastLeft, leastRight, top, bottom = 8, 46, 12, 30, 46
 
-// Left is the room that the labels at the left take.
+// Left returns the width of the margin for the labels at the left.
 func (c chart) Left() float64 {
 	left := float64(leastLeft)
 	for _, t := range c.Y {
@@ -181,7 +184,7 @@ func (c chart) Left() float64 {
 	return math.Ceil(left)
 }
 
-// ViewBox is the plane with the room for its labels.
+// ViewBox returns the SVG viewBox of the plane and its labels.
 func (c chart) ViewBox() string {
 	right := float64(leastRight)
 	for _, t := range c.X {
@@ -190,14 +193,14 @@ func (c chart) ViewBox() string {
 	return fmt.Sprintf("%g %d %g %g", -c.Left(), -top, math.Ceil(c.Left()+c.Width+right), top+c.Height+bottom)
 }
 
-// upTo is the axis from 0 to a round number that is at least v.
+// upTo returns an axis from 0 to a round number that is at least v.
 func upTo(v float64) span {
 	step := roundStep(v / 4)
 	return span{0, step * math.Ceil(v/step-1e-9)}
 }
 
-// roundStep is the smallest number of the form 1, 2 or 5 times a power of ten that is at
-// least x.
+// roundStep returns the smallest number that is at least x and has the form 1, 2 or 5 times
+// a power of ten.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -208,7 +211,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// rocCharts draws one chart for each out-of-distribution set.
+// rocCharts draws one chart of ROC curves for each out-of-distribution set.
 func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	sets := []string{""}
 	if len(r.OODSets) > 0 {
@@ -234,8 +237,8 @@ func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	return charts, nil
 }
 
-// riskChart draws risk against coverage. It returns nil if the errors of the model are
-// unknown.
+// riskChart draws the error rate of the model against the fraction of rows accepted. It
+// returns nil if the errors of the model are unknown.
 func riskChart(r *compare.Report, rows []row) (*chart, error) {
 	if r.Wrong == nil || len(rows) == 0 {
 		return nil, nil
@@ -256,10 +259,10 @@ func riskChart(r *compare.Report, rows []row) (*chart, error) {
 	return &c, nil
 }
 
-// riskPlane draws curves of coverage and risk. The axis reaches beyond all risks, and beyond
-// the risk of all rows, high.
+// riskPlane draws curves of risk (error rate) against coverage (fraction of rows accepted).
+// The vertical axis reaches at least to high, the risk of all rows.
 func riskPlane(xLabel string, high float64, curves [][]point) chart {
-	// The risk of a few rows is mostly chance, and would stretch the axis.
+	// Ignore the risk at low coverage. It is mostly chance, and would stretch the axis.
 	const least = .05
 	for _, curve := range curves {
 		for _, p := range curve {
@@ -279,7 +282,7 @@ func riskPlane(xLabel string, high float64, curves [][]point) chart {
 	return c
 }
 
-// order draws the best last, on top of the others.
+// order sorts the curves so that the best methods are drawn last, on top of the others.
 func (c *chart) order() {
 	slices.SortStableFunc(c.Lines, func(a, b line) int {
 		if (a.Color == 0) != (b.Color == 0) {

@@ -15,9 +15,9 @@ var (
 	chartText = regexp.MustCompile(`<text x="([-0-9.]+)" y="([-0-9.]+)"(?: dy="4")?(?: text-anchor="(\w+)")?>([^<]*)</text>`)
 )
 
-// TestChartLabelsFit: no label of an axis is cut off or lies over another, whatever the
-// size of the targets. Widths are those of DejaVu Sans, which is wide, at the size that
-// labels have on small screens.
+// TestChartLabelsFit checks that no label of an axis is cut off or overlaps another one,
+// for small and large targets. It uses the character widths of DejaVu Sans, a wide font,
+// and the font size of small screens.
 func TestChartLabelsFit(t *testing.T) {
 	const size = 15
 	advance := func(s string) (width float64) {

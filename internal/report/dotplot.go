@@ -8,31 +8,32 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// mostDots is the number of methods in a dot plot, beside the controls.
+// mostDots is the maximum number of methods in a dot plot. Controls do not count.
 const mostDots = 15
 
-// dotplot draws the AUROC of the best methods and of the controls, one a line, on an axis
-// from 0.5 to 1.
+// dotplot shows the AUROC of the best methods and of the controls on an axis from 0.5 to 1.
+// Each method has a line of its own.
 type dotplot struct {
 	Width, Height, Bottom, RowHeight float64
 	Ticks                            []tick
-	Competitors                      int // methods without controls
+	Competitors                      int // number of methods that are not controls
 	Rows                             []dotRow
 }
 
-// dotRow is the line of one method.
+// dotRow is the line of one method in a dot plot.
 type dotRow struct {
-	Method        int // its place in the ranking
+	Method        int // rank of the method, from 0
 	Name, Value   string
-	Color         int // 1 to coloured, or 0 for the rest
+	Color         int // 1 to coloured, or 0 for a method without its own colour
 	Control       bool
 	Top, Y        float64
 	Low, At, High float64
-	Below         bool      // below 0.5, and drawn at the end of the axis
-	Marks         []float64 // of configurations
+	Below         bool      // whether the AUROC is below 0.5, so that the dot is drawn at the end of the axis
+	Marks         []float64 // positions of the configurations
 }
 
-// newDotplot draws ranked methods. A comparison with few methods shows all of them.
+// newDotplot draws the ranked methods. drawn holds their rows of the table, in the same
+// order.
 func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
 	const rowHeight, letters, left, right = 22.0, 24, 178.0, 50.0
 	d := dotplot{Width: chartWidth, RowHeight: rowHeight}
@@ -70,7 +71,7 @@ func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
 	return d
 }
 
-// summaryFacts returns the figures at the head of a comparison.
+// summaryFacts returns the figures at the top of a comparison.
 func summaryFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
 	competitors := 0
 	var best *compare.MethodReport

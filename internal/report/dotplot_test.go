@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// TestDotplot: a method below 0.5 is drawn hollow at the end of the axis, and the controls
-// follow the best methods.
+// TestDotplot checks that a method below 0.5 is drawn as a hollow dot at the end of the
+// axis, and that the controls follow the best methods.
 func TestDotplot(t *testing.T) {
 	var methods []compare.MethodReport
 	for i := range 20 {

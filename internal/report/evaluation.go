@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Evaluation is the page of an evaluation of the .attach file with the given name on rows of
-// a file. Violated guarantees stand first.
+// Evaluation returns the page that shows how the .attach file named bundle did on the rows
+// of a file. Violated guarantees come first.
 func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
 		Title:  "Does " + bundle + " meet its guarantees?",
@@ -38,7 +38,8 @@ func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	return p
 }
 
-// EvaluationText is the text of an evaluation for a terminal: verdicts, then figures.
+// EvaluationText formats an evaluation for a terminal: first the verdicts, then the
+// figures.
 func EvaluationText(e *evaluate.Evaluation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.CalibrationRows, "calibration row"))
@@ -51,7 +52,8 @@ func EvaluationText(e *evaluate.Evaluation) string {
 	return b.String()
 }
 
-// evaluated is the content of a page or text: the verdicts, then the figures.
+// evaluated returns the blocks that pages and texts share: first the verdicts, then the
+// figures.
 func evaluated(e *evaluate.Evaluation) []block {
 	blocks := []block{guarantees(e)}
 	if e.Flags != nil {
@@ -74,7 +76,7 @@ func evaluated(e *evaluate.Evaluation) []block {
 	return blocks
 }
 
-// facts are the figures at the head of the page.
+// facts returns the figures at the top of the page.
 func facts(e *evaluate.Evaluation) []Fact {
 	var facts []Fact
 	add := func(r *evaluate.Rate, label string) {
@@ -106,10 +108,11 @@ func facts(e *evaluate.Evaluation) []Fact {
 	return facts
 }
 
-// headline counts the guarantees that are met: a figure and its label. Guarantees for
-// several groups or classes count as one. Both are empty if nothing is guaranteed.
+// headline returns how many guarantees are met, and a label for this figure. A guarantee
+// for several groups or classes counts once. Both results are empty if nothing is
+// guaranteed.
 func headline(e *evaluate.Evaluation) (value, label string) {
-	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // the worst part decides
+	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // ascending; a guarantee gets the worst verdict of its parts
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Guarantees {
 		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Nominal)
@@ -144,12 +147,13 @@ func headline(e *evaluate.Evaluation) (value, label string) {
 	return fmt.Sprintf("%d of %d", met, all), label
 }
 
-// mostNamed is the number of guarantees of one verdict and kind, each for a group or class,
-// that have a sentence of their own.
+// mostNamed is the maximum number of guarantees for groups or classes that have a sentence
+// of their own. It applies to each verdict and kind of guarantee.
 const mostNamed = 10
 
-// guarantees holds a verdict with its advice for each guarantee, then limits and notes. Of
-// guarantees for many groups or classes the first are named and the others are counted.
+// guarantees returns a block with the verdict and the advice on each guarantee, then limits
+// and notes. If many groups or classes have a guarantee, it names the first ones and counts
+// the others.
 func guarantees(e *evaluate.Evaluation) block {
 	b := block{Title: "Guarantees"}
 	styles := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}
@@ -209,7 +213,7 @@ func guarantees(e *evaluate.Evaluation) block {
 	return b
 }
 
-// adviseOnce removes advice that an earlier verdict of the block already has.
+// adviseOnce removes advice that an earlier verdict of the block has given.
 func (b *block) adviseOnce() {
 	seen := map[string]bool{}
 	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
@@ -222,10 +226,10 @@ func (b *block) adviseOnce() {
 	}
 }
 
-// words turns a name of the JSON form into words.
+// words turns a JSON name such as too_few_rows into words.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// kindName is the name of a kind of guarantee in a sentence.
+// kindName returns the words for a kind of guarantee in a sentence.
 func kindName(kind string) string {
 	if kind == hypothesis.FalseAlarmRate {
 		return "false-alarm rate"
@@ -233,18 +237,18 @@ func kindName(kind string) string {
 	return words(kind)
 }
 
-// flag is the command-line flag that a note advises, or empty.
+// flag returns the command-line flag that a note recommends, or "".
 func flag(n evaluate.Note) string {
 	switch n.Option {
 	case "":
 		return ""
-	case "groups": // a flag of another command
+	case "groups": // the advice is to fit again
 		return "attach fit --groups NAME"
 	}
 	return strings.TrimSpace("--" + strings.ReplaceAll(n.Option, "_", "-") + " " + n.Value)
 }
 
-// atAlpha is the rate with a nominal rate, or nil.
+// atAlpha returns the rate whose nominal rate is alpha, or nil.
 func atAlpha(list []evaluate.Rate, alpha float64) *evaluate.Rate {
 	for i, r := range list {
 		if r.Nominal == alpha {
@@ -254,12 +258,12 @@ func atAlpha(list []evaluate.Rate, alpha float64) *evaluate.Rate {
 	return nil
 }
 
-// atLevel is the coverage at a level, or nil.
+// atLevel returns the coverage at a level, or nil.
 func atLevel(list []evaluate.Coverage, level float64) *evaluate.Rate {
 	return atAlpha(each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
 }
 
-// orNaN is the number, or NaN if it is nil.
+// orNaN returns the number that x points to, or NaN if x is nil.
 func orNaN(x *float64) float64 {
 	if x == nil {
 		return math.NaN()
@@ -267,7 +271,7 @@ func orNaN(x *float64) float64 {
 	return *x
 }
 
-// optional writes a number, or a dash if it is nil.
+// optional formats the number that x points to, or a dash if x is nil.
 func optional(x *float64) string {
 	if x == nil {
 		return "–"
@@ -275,19 +279,20 @@ func optional(x *float64) string {
 	return fourDigits(*x)
 }
 
-// TargetName is the name of a target, or its number if it has none.
+// TargetName returns the name of a target, or "target" and its number if it has none.
 func TargetName(e *evaluate.Evaluation, i int) string {
 	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
 func nominal(r evaluate.Rate) float64 { return r.Nominal }
 
-// withNominal sets the nominal rate of all rates. 0 stands for none.
+// withNominal returns the rates with the given nominal rate. 0 means that there is no
+// nominal rate.
 func withNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
 	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = nominal; return r })
 }
 
-// flags shows how many rows are flagged, in-distribution and out-of-distribution.
+// flags shows how many in-distribution and out-of-distribution rows are flagged.
 func flags(e *evaluate.Evaluation) block {
 	b := block{Title: "OOD flags"}
 	names, all, rates := []string(nil), e.Flags.ByAlpha, e.Flags.ByAlpha
@@ -321,7 +326,7 @@ func flags(e *evaluate.Evaluation) block {
 	return b
 }
 
-// exactly writes a number with all its digits.
+// exactly formats a number with all its digits.
 func exactly(x float64) string { return fmt.Sprint(x) }
 
 // line adds a sentence below the last table.
@@ -333,7 +338,8 @@ func (b *block) line(format string, args ...any) {
 	last.Below = append(last.Below, fmt.Sprintf(format, args...))
 }
 
-// difference adds the result of the test of numbers against those of the calibration rows.
+// difference adds the result of a test that the p-values or PIT values are distributed as
+// those of the calibration rows.
 func (b *block) difference(what string, h *evaluate.Histogram) {
 	if h == nil || h.KSStatistic == nil || h.KSPValue == nil {
 		return
@@ -345,20 +351,21 @@ func (b *block) difference(what string, h *evaluate.Histogram) {
 	b.line("%s: p = %s (Kolmogorov–Smirnov, distance %s): %s", what, display.Number(*h.KSPValue, 2), display.Fixed(*h.KSStatistic, 3), verdict)
 }
 
-// withCounts adds a column of rates, and the number of rows of each.
+// withCounts adds a column of rates, and a column with the number of rows of each rate.
 func (g *grid) withCounts(name, title string, list []evaluate.Rate) {
 	g.rates(name, title, list)
 	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
 }
 
-// widths adds the mean widths of intervals or sizes of sets.
+// widths adds a column with the mean widths of intervals, or the mean sizes of prediction
+// sets.
 func (g *grid) widths(name string, list []evaluate.Rate) {
 	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), fourDigits)
 }
 
-// parts adds a table of rates by class, group or decile, with a column of widths unless
-// width is empty. A page adds at to the title. A page shows the worst parts first: those with the most or the least.
-// Deciles, for which worst is empty, keep their order.
+// parts adds a table of rates by class, group or decile. The table has a column of widths
+// unless width is empty. Only a page adds at to the title. worst is "most" or "least", as
+// in rank. It is empty for deciles, because they keep their order.
 func (b *block) parts(part, title, at, rate, worst string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return
@@ -410,7 +417,8 @@ func predictions(c *evaluate.Classifier) block {
 	return b
 }
 
-// complement is the rate of the rows that an error rate does not count, or nil.
+// complement returns 1 minus an error rate, which is the accuracy of the same rows. It
+// returns nil for nil.
 func complement(errors *evaluate.Rate) *evaluate.Rate {
 	if errors == nil {
 		return nil
@@ -456,8 +464,8 @@ func target(e *evaluate.Evaluation, i int) block {
 	return b
 }
 
-// coverage adds the coverage of intervals or sets by level, and that at the level of the
-// evaluation by class, group and decile.
+// coverage shows the coverage of intervals or prediction sets at each level. At the level
+// of the evaluation, it also shows the coverage by class, group and decile.
 func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
 	if len(all) == 0 {
 		return

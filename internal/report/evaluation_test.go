@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// rateOf is a share of so many rows, with an interval about it.
+// rateOf returns the rate count/rows with an interval around it.
 func rateOf(name string, asked float64, count, rows int) evaluate.Rate {
 	share := float64(count) / float64(rows)
 	half := 2 * math.Sqrt(share*(1-share)/float64(rows))
@@ -63,7 +63,8 @@ func names(classes, groups int) (class, group func(i int) string) {
 	return func(i int) string { return fmt.Sprintf("class%d", i) }, func(i int) string { return fmt.Sprintf("group%d", i) }
 }
 
-// classified is the evaluation of a classifier with so many classes and groups.
+// classified returns the evaluation of a classifier with the given numbers of classes and
+// groups.
 func classified(classes, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	className, groupName := names(classes, groups)
@@ -93,7 +94,8 @@ func classified(classes, groups int) *evaluate.Evaluation {
 	return e
 }
 
-// regressed is the evaluation of a regressor of so many targets.
+// regressed returns the evaluation of a regressor with the given numbers of targets and
+// groups.
 func regressed(targets, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	e := classified(0, groups)
@@ -118,7 +120,7 @@ func regressed(targets, groups int) *evaluate.Evaluation {
 	return e
 }
 
-// drawn is the part of a page from one text to the next one after it.
+// drawn returns the part of a page between the text from and the next text to.
 func drawn(t *testing.T, page, from, to string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, from)
@@ -129,7 +131,7 @@ func drawn(t *testing.T, page, from, to string) string {
 	return part
 }
 
-// read are the numbers of a path's points.
+// read returns the points of the SVG path with the given class.
 func read(t *testing.T, svg, class string) [][2]float64 {
 	t.Helper()
 	m := regexp.MustCompile(`class="` + class + `"[^>]* d="([^"]*)"`).FindStringSubmatch(svg)
@@ -145,7 +147,7 @@ func read(t *testing.T, svg, class string) [][2]float64 {
 	return points
 }
 
-// circles are the centres of the dots of a colour.
+// circles returns the centres of the dots of a colour.
 func circles(t *testing.T, svg string, color int) [][2]float64 {
 	t.Helper()
 	var points [][2]float64
@@ -157,13 +159,14 @@ func circles(t *testing.T, svg string, color int) [][2]float64 {
 	return points
 }
 
-// TestEvaluationDraws reads the drawings back.
+// TestEvaluationDraws checks the drawings of a page by reading their coordinates.
 func TestEvaluationDraws(t *testing.T) {
 	e := classified(3, 2)
 	page := written(t, Evaluation("m.attach", "test.npz", e))
 	sound(t, page)
 
-	// Of 80 rows that the axis shows the bars stand for 70, 50, 30 and 50, and 50 are expected of each.
+	// The axis ends at 80. The four bars are 70, 50, 30 and 50 rows high, and the dashed
+	// line is at 50.
 	p := drawn(t, page, "<h4>p-values</h4>", "</svg>")
 	for _, want := range []string{`class="area s0" d="M0 340V42.5H115V127.5H230V212.5H345V127.5H460V340Z"`, `class="diagonal" d="M0 127.5H115V127.5H230V127.5H345V127.5H460"`, `>80</text>`} {
 		if !strings.Contains(p, want) {
@@ -188,7 +191,7 @@ func TestEvaluationDraws(t *testing.T) {
 	same("calibrated", circles(t, p, 0), one, one, bins[0].Nominal, bins[0].Fraction, bins[1].Nominal, bins[1].Fraction)
 	same("uncalibrated", circles(t, p, 1), one, one, .5, .4, .9, 800./950)
 	same("intervals", read(t, p, "interval s0"), one, one, .45, bins[0].Low, .45, bins[0].High, .85, bins[1].Low, .85, bins[1].High)
-	// The first of the points has so few rows that it is left out.
+	// The first point covers so few rows that the chart leaves it out.
 	p = drawn(t, page, "<h4>Risk–coverage curve: fewer predictions, fewer errors</h4>", "</svg>")
 	same("risk", read(t, p, "curve c c1"), one, span{0, .1}, .5, .01, 1, .09)
 	same("accepted", read(t, p, "mark s1"), one, span{0, .1}, .8, .01)
@@ -200,7 +203,7 @@ func TestEvaluationDraws(t *testing.T) {
 	sets := e.Classifier.Sets
 	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Fraction, .9, sets[1].Fraction)
 
-	// A row of a table: the worst class stands first, with its dot in its place.
+	// The worst class comes first in the table. Its dot must be at its coverage.
 	worst := sets[1].ByClass[0]
 	for _, r := range sets[1].ByClass {
 		if r.Fraction < worst.Fraction {
@@ -219,7 +222,8 @@ func TestEvaluationDraws(t *testing.T) {
 	}
 }
 
-// TestEvaluationSays: guarantees stand first, violated ones before the others.
+// TestEvaluationSays checks the texts of a page and their order. Guarantees come first, and
+// violated ones before the others.
 func TestEvaluationSays(t *testing.T) {
 	page := written(t, Evaluation("m.attach", "test.npz", classified(3, 2)))
 	at := -1
@@ -256,7 +260,7 @@ func TestEvaluationOfRegressor(t *testing.T) {
 	if h, m := len(read(t, p, "interval many s0"))/2, len(read(t, p, "interval many s1"))/2; h != held || m != missed {
 		t.Errorf("%d intervals are drawn that hold their target and %d that miss it, want %d and %d", h, m, held, missed)
 	}
-	// The uncalibrated distributions are too wide, and both are drawn on one axis.
+	// The uncalibrated distributions are too wide. Both histograms share one axis.
 	p = drawn(t, page, "<h4>Levels of the targets (PIT)</h4>", "</svg>")
 	for _, want := range []string{`d="M0 340V147.3H115V136H230V141.7H345V141.7H460V340Z"`, `d="M0 283.3H115V0H230V0H345V283.3H460"`} {
 		if !strings.Contains(p, want) {
@@ -270,7 +274,8 @@ func TestEvaluationOfRegressor(t *testing.T) {
 	}
 }
 
-// TestEvaluationOfLittle: what the rows lack the parts for is left out.
+// TestEvaluationOfLittle checks that a page leaves out what the evaluation does not
+// contain.
 func TestEvaluationOfLittle(t *testing.T) {
 	one := rateOf("", .05, 0, 1)
 	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
@@ -298,7 +303,8 @@ func TestEvaluationOfLittle(t *testing.T) {
 	if !strings.Contains(page, "Interval coverage of group 0:") || !strings.Contains(page, "Set coverage of class 1:") {
 		t.Error("groups or classes are not named")
 	}
-	// The three of the evaluation, one of them of sets, and those of 30 groups.
+	// The evaluation has four guarantees. Three are its own, and one of these is on sets.
+	// The fourth covers 30 groups.
 	if !strings.Contains(page, "<b>2 of 4</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>") {
 		t.Error("guarantees of groups are counted one by one")
 	}
@@ -307,7 +313,8 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 }
 
-// TestEvaluationOrange: what orange means is said where it is.
+// TestEvaluationOrange checks that a page explains its orange marks if and only if it has
+// some.
 func TestEvaluationOrange(t *testing.T) {
 	e := &evaluate.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &evaluate.Flags{PValues: histogramOf(1)}}
 	for count, want := range map[int]bool{50: false, 90: true} {
@@ -319,8 +326,9 @@ func TestEvaluationOrange(t *testing.T) {
 	}
 }
 
-// TestEvaluationNamesLimits: a limit stands above notes, with the flag that mends it, and
-// its part is orange; by chance alone none is.
+// TestEvaluationNamesLimits checks that a limit comes before the notes and names the flag
+// that removes it. The part that it concerns is orange. A part that differs only by chance
+// is not.
 func TestEvaluationNamesLimits(t *testing.T) {
 	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Guarantees: []evaluate.Guarantee{{Kind: "interval_coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "met"}}}
 	c := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
@@ -345,7 +353,7 @@ func TestEvaluationNamesLimits(t *testing.T) {
 	}
 }
 
-// TestHeadline counts guarantees, those of several groups as one.
+// TestHeadline checks the count of guarantees. A guarantee for several groups counts once.
 func TestHeadline(t *testing.T) {
 	of := func(verdicts ...string) string {
 		e := &evaluate.Evaluation{}
@@ -380,8 +388,8 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestEvaluationHostile: no name of a group, class, file or guarantee closes an
-// attribute or opens a tag.
+// TestEvaluationHostile checks that no name of a group, class, file or guarantee can close
+// an attribute or open a tag.
 func TestEvaluationHostile(t *testing.T) {
 	e := regressed(1, 2)
 	e.Classifier = classified(2, 2).Classifier

@@ -17,16 +17,16 @@ type Flags struct {
 	Summary      string // a sentence without a full stop
 	Facts        []Fact
 	PValues      evaluate.Histogram
-	Guarantee    string // what a flag guarantees
-	Caution      string // why it may guarantee less, or empty
+	Guarantee    string // what it means that a row is flagged
+	Caution      string // why the guarantee may be weaker, or empty
 	N            int    // number of flagged rows
-	// Columns describe the flagged rows with the highest scores, which may be fewer than N.
-	// Images are their pictures, or nil.
+	// Columns describe the flagged rows with the highest scores, at most N rows. Images are
+	// pictures of these rows, or nil.
 	Columns []Column
 	Images  []image.Image
 }
 
-// Column is a column of a table: Numbers or, if these are nil, Text.
+// Column is a column of a table. It holds Numbers or, if these are nil, Text.
 type Column struct {
 	Name    string
 	Numbers []float64
@@ -40,8 +40,8 @@ func (c *Column) at(i int) string {
 	return c.Text[i]
 }
 
-// digits returns the format of a column. Whole numbers may be identifiers, such as that of an
-// order, and keep all their digits.
+// digits returns the format of a column. Whole numbers keep all their digits, because they
+// may be identifiers, such as order numbers.
 func digits(column []float64) func(x float64) string {
 	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
 		return fourDigits
@@ -51,7 +51,7 @@ func digits(column []float64) func(x float64) string {
 
 func fourDigits(x float64) string { return display.Number(x, 4) }
 
-// Flagged is the page of the flagged rows of a file.
+// Flagged returns the page of the flagged rows of a file.
 func Flagged(f Flags) Page {
 	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capital(f.Summary) + ".", Facts: f.Facts}
 	c := counts("p-values", "p-value", f.PValues)
@@ -91,7 +91,8 @@ func Flagged(f Flags) Page {
 	return p
 }
 
-// cumulative counts the rows up to some p-values, and the expected number of them.
+// cumulative counts the rows up to each of several p-values, and the number of rows
+// expected.
 func cumulative(h evaluate.Histogram) grid {
 	g := grid{Title: "Rows by largest p-value"}
 	var ends, counts, expected []float64
@@ -110,7 +111,8 @@ func cumulative(h evaluate.Histogram) grid {
 	return g
 }
 
-// picture is the picture of a row. The first column is its name.
+// picture returns the picture of row i. The caption is the first column, which holds the
+// name of the row.
 func (f *Flags) picture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].at(i)}
 	for _, c := range f.Columns[1:] {

@@ -30,7 +30,7 @@ func TestFlagged(t *testing.T) {
 		t.Error("the rows are in another order")
 	}
 
-	// Small pictures are kept as they are, larger ones are photographs.
+	// Small pictures are encoded as PNG, and large ones as JPEG.
 	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 24, 24)), image.NewGray(image.Rect(0, 0, 192, 128))}
 	page = written(t, Flagged(f))
 	for _, want := range []string{`src="data:image/png;base64,`, `alt="b.png" class="small">`, `src="data:image/jpeg;base64,`, `alt="a.png">`, "<dt>p_value</dt><dd>0.01235</dd>"} {
@@ -45,7 +45,8 @@ func TestFlagged(t *testing.T) {
 	}
 }
 
-// TestFlaggedWholes: whole numbers keep their digits if all of a column are whole.
+// TestFlaggedWholes checks that whole numbers keep their digits if all numbers of their
+// column are whole.
 func TestFlaggedWholes(t *testing.T) {
 	f := flaggedRows()
 	f.Columns = append(f.Columns, Column{Name: "order", Numbers: []float64{1234567, 12}}, Column{Name: "price", Numbers: []float64{269345, 1093.25}})

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Histograms are drawn on a plane of histWidth×histHeight, small ones on one of
-// sparkWidth×sparkHeight.
+// A histogram of the page is histWidth × histHeight pixels large. A small one in the table
+// is sparkWidth × sparkHeight pixels large.
 const (
 	histWidth, histHeight   = 320.0, 110.0
 	sparkWidth, sparkHeight = 96.0, 24.0
@@ -22,31 +22,31 @@ const (
 type histogram struct {
 	Width, Height float64
 	Shapes        []shape
-	Low, High     string // the ends of the axis
+	Low, High     string // labels of the ends of the axis
 }
 
-// shape is an outline of in-distribution rows or of an out-of-distribution set.
+// shape is an SVG path with a colour, such as the outline of a histogram.
 type shape struct {
-	Color int // 0 for in-distribution rows, 1 for the first set
+	Color int // 0 for in-distribution rows, 1 for the first out-of-distribution set
 	Path  string
 }
 
-// glyph is a small drawing inside the table.
+// glyph is a small drawing inside a table.
 type glyph struct {
 	Width, Height float64
 	Shapes        []shape
-	// Of an interval:
+	// The other fields describe an interval.
 	Low, High, At float64
-	Chance        float64 // or the nominal rate; 0 is not drawn
-	Below         bool    // At lies below the axis, and is drawn at its end
-	Off           bool    // the interval excludes Chance or, if Compared, the part misses it by more than chance
+	Chance        float64 // position of chance or of the nominal rate; 0 if it is not drawn
+	Below         bool    // whether At lies below the axis, so that it is drawn at the end
+	Off           bool    // whether the interval excludes Chance or, if Compared, the part misses Chance by more than chance
 	Compared      bool
 	Marks         []float64
 }
 
-// drawHistogram counts the scores of both sides in shared bins, as fractions of the rows of
-// each set. The first and last bin include the outermost 0.5 % of the scores and infinite
-// ones.
+// drawHistogram draws the scores of in-distribution rows and of each out-of-distribution
+// set. All histograms share their bins, and a bar is a fraction of the rows of its set. The
+// first and the last bin include the outermost 0.5 % of the scores and infinite scores.
 func drawHistogram(name string, in []float64, out [][]float64, width, height float64) (*histogram, error) {
 	bins := int(width / pixelsPerBin)
 	outs := slices.Concat(out...)
@@ -68,7 +68,8 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 	return h, nil
 }
 
-// setColor is the colour of in-distribution rows (0) or of set i, counted from 1.
+// setColor returns the colour of in-distribution rows (i = 0) or of the i-th
+// out-of-distribution set.
 func setColor(i int) int {
 	if i == 0 {
 		return 0
@@ -99,8 +100,8 @@ func outline(x []float64, top, width, height float64) string {
 	return b.String()
 }
 
-// spark is a histogram for the table, of ranks among all scores. Ranks are spread evenly,
-// whatever the distribution of the scores.
+// spark draws a small histogram for the table. It shows the ranks of the scores among all
+// scores, because ranks spread evenly for every distribution of scores.
 func spark(in []float64, out [][]float64) (glyph, error) {
 	ranked := slices.Sorted(slices.Values(slices.Concat(in, slices.Concat(out...))))
 	rank := func(scores []float64) []float64 {
@@ -124,8 +125,9 @@ func spark(in []float64, out [][]float64) (glyph, error) {
 	return glyph{Width: sparkWidth, Height: sparkHeight, Shapes: h.Shapes}, nil
 }
 
-// forest draws the AUROC of each method with its interval on an axis from 0.5 to 1, and each
-// configuration of a sweep as a mark. A method below 0.5 is drawn hollow at the end.
+// forest draws the AUROC of each method with its interval on an axis from 0.5 to 1. Each
+// configuration of a sweep is a mark. A method below 0.5 becomes a hollow dot at the end of
+// the axis.
 func forest(ranked []compare.MethodReport) []*glyph {
 	axis := span{leastAUROC, 1}
 	return each(ranked, func(m compare.MethodReport) *glyph {
@@ -142,5 +144,5 @@ func forest(ranked []compare.MethodReport) []*glyph {
 	})
 }
 
-// leastAUROC is the low end of the axis: chance.
+// leastAUROC is the low end of the axis: the AUROC of random scores.
 const leastAUROC = .5

@@ -60,7 +60,7 @@ for (const filter of document.querySelectorAll('.filter')) {
   filter.hidden = false;
   const section = filter.closest('section');
   const lists = [...section.querySelectorAll('tbody, .cards')].map((list) => [list, [...list.children]]);
-  const rows = lists[0][1]; // pictures are of them
+  const rows = lists[0][1]; // each picture belongs to one of these rows
   const [input, by] = filter.querySelectorAll('input, select'), output = filter.querySelector('output');
   const show = () => {
     const words = input.value.toLowerCase().split(/\s+/);

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// counts draws a histogram of numbers from 0 to 1, and the expected counts as a line. The
-// axis has room for other counts.
+// counts draws a histogram of numbers from 0 to 1, and their expected counts as a dashed
+// line. The axis is high enough for counts and others.
 func counts(title, xLabel string, h evaluate.Histogram, others ...int) chart {
 	high := slices.Max(slices.Concat(floats(h.Counts), floats(others), h.Expected, []float64{1}))
 	c := newChart(xLabel, "rows", span{0, 1}, upTo(high), chartWidth, 5, int(min(5, high)))
@@ -23,12 +23,12 @@ func counts(title, xLabel string, h evaluate.Histogram, others ...int) chart {
 	return c
 }
 
-// area is the outline of bars of equal width along the whole axis.
+// area returns the outline of bars of equal width along the whole axis.
 func (c *chart) area(x []float64) string {
 	return strings.TrimSuffix(outline(x, c.y.high, c.Width, c.Height), "Z")
 }
 
-// steps is the line of the tops of bars of equal width along the whole axis.
+// steps returns a line along the tops of bars of equal width.
 func (c *chart) steps(x []float64) string {
 	var b strings.Builder
 	for i, v := range x {
@@ -39,10 +39,11 @@ func (c *chart) steps(x []float64) string {
 	return b.String()
 }
 
-// placeOf is a rate over its nominal rate.
+// placeOf returns the point with the nominal rate as x and the observed rate as y.
 func placeOf(r evaluate.Rate) point { return point{r.Nominal, r.Fraction} }
 
-// intervals draws rates over their nominal rates, each with its interval.
+// intervals draws observed rates against their nominal rates, with an interval for each
+// rate.
 func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	var bars, marks strings.Builder
 	for _, r := range rates {
@@ -52,10 +53,11 @@ func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	c.Bars, c.Marks = append(c.Bars, shape{color, bars.String()}), append(c.Marks, shape{color, marks.String()})
 }
 
-// fewRows is the number of rows below which a bin of confidence is drawn faintly.
+// fewRows is the number of rows below which the chart draws a bin of confidence faintly.
 const fewRows = 20
 
-// reliability draws the accuracy of the predictions over their confidence, bin by bin.
+// reliability draws the accuracy of the predictions against their confidence, with one dot
+// per bin.
 func reliability(e *evaluate.Classifier) chart {
 	c := newChart("confidence", "accuracy", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 	c.Title, c.Dashed = "Reliability diagram: is confidence right?", c.path([]point{{0, 0}, {1, 1}})
@@ -69,7 +71,7 @@ func reliability(e *evaluate.Classifier) chart {
 		}
 	}
 	draw := func(color int, name string, r evaluate.Reliability) {
-		const least, most = 3.0, 11.0 // radii
+		const least, most = 3.0, 11.0 // radii of circles in pixels
 		var solid []evaluate.Rate
 		for _, b := range r.Bins {
 			few := b.Rows < fewRows
@@ -99,7 +101,8 @@ func reliability(e *evaluate.Classifier) chart {
 	return c
 }
 
-// riskCoverage draws the error rate of the most confident predictions.
+// riskCoverage draws the error rate of the most confident predictions against their
+// fraction.
 func riskCoverage(e *evaluate.Classifier) chart {
 	points := each(e.RiskCoverage, func(p evaluate.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	c := riskPlane("fraction of rows accepted, most confident first", 1-e.Accuracy.Fraction, [][]point{points})
@@ -113,9 +116,9 @@ func riskCoverage(e *evaluate.Classifier) chart {
 	return c
 }
 
-// sizes draws the number of sets of each size.
+// sizes draws how many prediction sets have each size.
 func sizes(s evaluate.Coverage) chart {
-	const most = 60 // bars
+	const most = 60 // maximum number of bars
 	wide := (len(s.SizeCounts) + most - 1) / most
 	x := make([]float64, (len(s.SizeCounts)+wide-1)/wide)
 	for k, n := range s.SizeCounts {
@@ -130,7 +133,7 @@ func sizes(s evaluate.Coverage) chart {
 	return c
 }
 
-// levels draws coverage over the guaranteed level.
+// levels draws the observed coverage against the guaranteed level.
 func levels(list []evaluate.Coverage) chart {
 	low, rates := 1., each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	for _, r := range rates {
@@ -145,7 +148,7 @@ func levels(list []evaluate.Coverage) chart {
 	return c
 }
 
-// against draws intervals over the targets that they should contain.
+// against draws intervals against the targets that they should contain.
 func against(points []evaluate.TargetPoint, level float64) chart {
 	targets, ends := make([]float64, len(points)), make([]float64, 0, 2*len(points))
 	for i, p := range points {
@@ -169,14 +172,14 @@ func against(points []evaluate.TargetPoint, level float64) chart {
 	return c
 }
 
-// inner is the span of all numbers except the outermost 0.5 % on each side: a few extreme
-// ones would leave no room for the others.
+// inner returns the range of the numbers without the outermost 0.5 % on each side. A few
+// extreme numbers would leave no room for the others.
 func inner(x []float64) span {
 	slices.Sort(x)
 	return span{x[len(x)/200], x[len(x)-1-len(x)/200]}
 }
 
-// open is the span, or a wider one if both ends are equal.
+// open returns s, or a wider span if both ends of s are equal.
 func (s span) open() span {
 	if s.low < s.high {
 		return s
@@ -185,8 +188,8 @@ func (s span) open() span {
 	return span{s.low - margin, s.high + margin}
 }
 
-// pit draws the probability integral transform: the levels of the targets in the predicted
-// distributions.
+// pit draws a histogram of the probability integral transform (PIT). The PIT of a row is
+// the level of its target in the predicted distribution.
 func pit(t evaluate.Target) chart {
 	h := t.PIT
 	if t.PITCalibrated != nil {

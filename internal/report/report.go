@@ -1,7 +1,7 @@
-// Package report draws comparisons of detectors, evaluations, audits and a regression band
-// as one self-contained HTML page, which loads no other file. The page shows the same without
-// scripts; with scripts, tables sort and curves highlight. [EvaluationText] and
-// [ComparisonText] print the same verdicts and tables as text.
+// Package report writes a self-contained HTML page about a comparison of detectors, an
+// evaluation, an audit or a regression band. The page loads no other file. It shows
+// everything without scripts. With scripts, tables sort and curves are highlighted.
+// [EvaluationText] and [ComparisonText] print the same verdicts and tables as text.
 package report
 
 import (
@@ -40,16 +40,16 @@ type Page struct {
 	blocks []block
 }
 
-// Fact is a figure at the head of the page.
+// Fact is a figure at the top of the page.
 type Fact struct{ Value, Label string }
 
 // Comparison compares detectors of one model on in-distribution and out-of-distribution
-// rows. The scores in Report are drawn.
+// rows. The page draws the scores in Report.
 type Comparison struct {
 	Title, Lead string
 	Report      *compare.Report
 	Suspicious  []Example
-	// SuspiciousLead is a sentence on the origin of Suspicious.
+	// SuspiciousLead is a sentence that explains where the Suspicious examples come from.
 	SuspiciousLead string
 }
 
@@ -57,13 +57,13 @@ type Comparison struct {
 type Example struct {
 	Image   image.Image
 	Caption string
-	Outside bool // out-of-distribution
+	Outside bool // whether the input is out-of-distribution
 }
 
 // section is a comparison with its drawings.
 type section struct {
 	Comparison
-	Figures, BySet grid // a row for each of Rows, after whose names pictures stand
+	Figures, BySet grid // tables with a line for each of Rows; the page puts the drawings of the row behind the method's name
 	Rows           []row
 	ROC            []chart
 	Risk           *chart
@@ -73,19 +73,20 @@ type section struct {
 	Missing        []missing
 }
 
-// shown is the number of methods whose scores are visible at once.
+// shown is the number of methods whose scores are visible before the reader opens the
+// others.
 const shown = 12
 
 // Shown returns the rows whose scores are visible at once.
 func (s *section) Shown() []row { return s.Rows[:min(shown, len(s.Rows))] }
 
-// Folded returns the other rows, whose scores are folded.
+// Folded returns the rows whose scores are hidden until the reader opens them.
 func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
 
 // More reports whether the dot plot leaves out methods.
 func (s *section) More() bool { return len(s.Dots.Rows) < len(s.Rows) }
 
-// Listed is the number of methods in the dot plot, without controls.
+// Listed returns the maximum number of methods in the dot plot, without controls.
 func (s *section) Listed() int { return mostDots }
 
 // Hollow reports whether the dot plot has a method below 0.5.
@@ -93,7 +94,7 @@ func (s *section) Hollow() bool {
 	return slices.ContainsFunc(s.Dots.Rows, func(r dotRow) bool { return r.Below })
 }
 
-// missing names methods without a result, and the reason.
+// missing names methods without a result and the reason.
 type missing struct{ Names, What, Why string }
 
 func absent(r *compare.Report) []missing {
@@ -154,7 +155,7 @@ func write(w io.Writer, p Page) error {
 	if err := t.Execute(&page, view); err != nil {
 		return err
 	}
-	// The name of a file may be invalid UTF-8.
+	// File names in the page may be invalid UTF-8.
 	_, err = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
 	return err
 }
@@ -172,7 +173,7 @@ func newSection(c Comparison) (*section, error) {
 	return s, err
 }
 
-// fill makes the rows of the table.
+// fill makes the tables and rows of the section from the ranked methods.
 func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
 	s.Figures, s.BySet = tables(r, methods)
@@ -207,7 +208,7 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	return nil
 }
 
-// Encode writes a small picture as PNG and a large one as JPEG.
+// Encode encodes a small picture as PNG and a large one as JPEG.
 func Encode(m image.Image) ([]byte, error) {
 	var b bytes.Buffer
 	if size := m.Bounds(); size.Dx()*size.Dy() > 1<<12 {
@@ -218,7 +219,7 @@ func Encode(m image.Image) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// inline is a picture as a data URL.
+// inline returns a picture as a data URL.
 func inline(m image.Image) (template.URL, error) {
 	encoded, err := Encode(m)
 	return inlined(encoded), err

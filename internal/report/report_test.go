@@ -74,7 +74,8 @@ func written(t *testing.T, p Page) string {
 
 const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\xff"
 
-// harmless checks that nothing that is named so closes an attribute or opens a tag.
+// harmless checks that no name on the page closes an attribute or opens a tag. The tests
+// give names that try to.
 func harmless(t *testing.T, page string) {
 	t.Helper()
 	if m := regexp.MustCompile(`(?i)<script>alert|<img src=x|"'>`).FindString(page); m != "" || !utf8.ValidString(page) {
@@ -99,8 +100,8 @@ func TestHostileNames(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	page := written(t, samplePage())
-	// Two methods have a small and a large histogram and an interval each. Then there are
-	// a dot plot, the ROC curves and a band.
+	// Each of the two methods has a small histogram, a large histogram and an interval. The
+	// page also has a dot plot, a chart of ROC curves and a band.
 	if n := strings.Count(page, "<svg"); n != 2*3+1+1+1 {
 		t.Errorf("%d drawings", n)
 	}
@@ -116,7 +117,7 @@ func TestWrite(t *testing.T) {
 	if strings.Index(page, `<td data-v="better">`) > strings.Index(page, `<td data-v="worse">`) {
 		t.Error("methods are not ranked")
 	}
-	// Of the two, the lower detection error is marked.
+	// The lower of two detection errors is the better one, and is marked.
 	if !strings.Contains(page, "<b>0.0500</b>") {
 		t.Error("the best of a column where lower is better is not the lower")
 	}
@@ -131,8 +132,8 @@ func TestWrite(t *testing.T) {
 	sound(t, page)
 }
 
-// sound checks what holds of every page: nothing is fetched, neither scripts, nor
-// styles, nor pictures; drawings are well formed, and all of their numbers are.
+// sound checks what holds for every page. It loads no script, style sheet or picture. Its
+// drawings are well-formed XML, and their numbers are finite.
 func sound(t *testing.T, page string) {
 	t.Helper()
 	lower := strings.ToLower(page)
@@ -170,8 +171,8 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestWriteMore holds what shows only where it is there: errors
-// of the network, sets, and the grid of a sweep.
+// TestWriteMore checks the parts of a page that depend on its content: errors of the model,
+// several sets, and the configurations of a sweep.
 func TestWriteMore(t *testing.T) {
 	p := samplePage()
 	c := &p.Sets[0]
@@ -208,12 +209,14 @@ func TestWriteMore(t *testing.T) {
 	}
 }
 
-// TestBandIsThemed holds that the band takes the page's colours, and no others.
+// TestBandIsThemed checks that the band takes all its colours from the style sheet of the
+// page.
 func TestBandIsThemed(t *testing.T) {
 	p := samplePage()
 	p.Sets = nil
 	_, band, _ := strings.Cut(written(t, p), `<div class="card band">`)
-	// The middle third is flagged, from its X on to the next.
+	// The second of three values is flagged, so the shaded region reaches from its X to the
+	// next X.
 	for _, want := range []string{`class="area s1" d="M460 340L920 340L920 0L460 0Z"`, `class="area s0"`, `class="dots" d="M0 246.5h0M460 `, `class="curve c c1"`} {
 		if !strings.Contains(band, want) {
 			t.Errorf("the band lacks %q:\n%.2000s", want, band)
@@ -224,7 +227,7 @@ func TestBandIsThemed(t *testing.T) {
 	}
 }
 
-// TestWriteMany holds that the scores beyond the best are folded away.
+// TestWriteMany checks that only the scores of the best methods are visible at once.
 func TestWriteMany(t *testing.T) {
 	p := samplePage()
 	p.Band = nil
@@ -250,8 +253,8 @@ func TestWriteMany(t *testing.T) {
 	}
 }
 
-// TestHistogramGathers holds that bars are shares of their own rows, and that
-// outliers and infinite scores do not stretch the axis.
+// TestHistogramGathers checks that bars are fractions of the rows of their set. Outliers
+// and infinite scores must not stretch the axis.
 func TestHistogramGathers(t *testing.T) {
 	in := make([]float64, 1000)
 	for i := range in {

@@ -13,21 +13,21 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// column is a figure of each method.
+// column describes a table column with one figure for each method.
 type column struct {
 	head
-	digits int  // decimals
-	plain  bool // without best value and deviation, such as a time
-	field  int  // of compare.Metrics, from 0
+	digits int  // number of decimals
+	plain  bool // whether the column marks no best value and shows no deviation, such as a time
+	field  int  // index of the figure in compare.Metrics
 }
 
 // value is a figure of one method, summarised over the configurations of a sweep.
 type value struct {
 	compare.Summary
-	ci *[2]float64 // or nil
+	ci *[2]float64 // confidence interval, or nil
 }
 
-// metrics are the columns of compare.Metrics.
+// metrics returns the columns of the table, one for each figure of compare.Metrics.
 func metrics() []column {
 	return []column{
 		{head: head{Text: "AUROC", Title: "Probability that an out-of-distribution row scores above an in-distribution row.", Descending: true}, digits: 3},
@@ -39,7 +39,7 @@ func metrics() []column {
 	}
 }
 
-// summary is the value of one of the metrics.
+// summary returns the value of the metric with index field.
 func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
 	v := value{Summary: *measure.Figures[compare.Summary](&s)[field]}
 	if ci != nil {
@@ -48,12 +48,13 @@ func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
 	return v
 }
 
-// ranked are the methods with a result, the best first.
+// ranked returns the methods that have a result, the best first.
 func ranked(r *compare.Report) []compare.MethodReport {
 	return slices.DeleteFunc(r.Ranked(), func(m compare.MethodReport) bool { return len(m.Configs) == 0 })
 }
 
-// tables returns the figures of the methods and, if sets have names, the AUROC by set.
+// tables returns a table with the figures of each method. If the sets have names, it also
+// returns a table of the AUROC by set.
 func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet grid) {
 	control := func(i int) bool { return methods[i].Control }
 	names := each(methods, func(m compare.MethodReport) string {
@@ -75,7 +76,7 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 	}
 	figures.Heads[1].Interval = r.Resamples > 0
 	if r.ErrorRate != nil {
-		// The area of an accurate model is a few thousandths.
+		// The AURC of an accurate model is a few thousandths, so it needs a fourth decimal.
 		c := column{head: head{Text: "AURC", Title: "Area under the risk–coverage curve of the errors of the model on in-distribution rows."}, digits: 4}
 		add(c, func(m compare.MethodReport) value {
 			v := value{Summary: m.AURC}
@@ -113,7 +114,7 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 	return figures, bySet
 }
 
-// figures adds a column. The best value is marked; controls do not compete.
+// figures adds a column of figures and marks the best value. A control is never the best.
 func (g *grid) figures(c column, values []value, sweep bool, control func(i int) bool) {
 	sign := -1.
 	if c.Descending {
@@ -133,7 +134,7 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 		case c.plain:
 		case sweep:
 			one.Spread = "±" + display.Fixed(v.Std, c.digits)
-		default: // one more decimal, as there is no deviation
+		default: // without a deviation there is room for one more decimal
 			one.Text = display.Fixed(v.Mean, 4)
 		}
 		if v.ci != nil {
@@ -143,7 +144,8 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 	})
 }
 
-// configurations is the grid of a sweep with its metrics, or nil without a sweep.
+// configurations returns a table with the metrics of each configuration of a sweep, or nil
+// without a sweep.
 func configurations(m compare.MethodReport) *grid {
 	if len(m.Configs) < 2 {
 		return nil
@@ -163,7 +165,7 @@ func configurations(m compare.MethodReport) *grid {
 	return &g
 }
 
-// ComparisonText is the text of a comparison for a terminal.
+// ComparisonText formats a comparison for a terminal.
 func ComparisonText(r *compare.Report) string {
 	var b strings.Builder
 	line := func(format string, args ...any) {
@@ -193,24 +195,24 @@ func ComparisonText(r *compare.Report) string {
 
 // row is the line of a method in the table.
 type row struct {
-	Method         int // its place in the ranking
+	Method         int // rank of the method, from 0
 	Name           string
 	Control        bool
 	Note           string
-	Color          int // 1 to coloured, or 0 for the rest
+	Color          int // 1 to coloured, or 0 for a method without its own colour
 	Spark          glyph
 	Forest         *glyph
 	Histogram      *histogram
 	Configurations *grid
-	NOutliers      int            // OOD rows that it was fitted with
-	Best           compare.Config // the configuration that is drawn
+	NOutliers      int            // number of OOD rows that the method was fitted with
+	Best           compare.Config // configuration whose scores are drawn
 }
 
-// cell is a value. Rows are sorted by Key.
+// cell is one value of a table. Rows are sorted by the Key of their cell.
 type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
-	Words, Hidden       bool   // its column is text, or hidden
-	Forest              *glyph // beside it, or nil
+	Words, Hidden       bool   // whether the column holds text, and whether it is hidden
+	Forest              *glyph // drawing beside the text, or nil
 }

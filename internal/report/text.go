@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// writeText writes the verdicts, notes and tables of blocks. Titles and pictures are for
-// pages.
+// writeText writes the verdicts, notes and tables of blocks. It leaves out titles and
+// pictures.
 func writeText(b *strings.Builder, blocks []block) {
 	for _, one := range blocks {
 		for _, v := range slices.Concat(one.Verdicts, one.Notes) {
@@ -30,7 +30,7 @@ func writeText(b *strings.Builder, blocks []block) {
 	}
 }
 
-// line is the label in a column of its own, then the message.
+// line formats a verdict as text: a label 12 characters wide, then the message.
 func (v verdict) line() string {
 	message := v.Message
 	if v.Subject != "" {
@@ -39,10 +39,12 @@ func (v verdict) line() string {
 	return fmt.Sprintf("%-12s  %s", v.Label, message)
 }
 
-// mostRows is the largest number of rows that a text has of a ranked table: the worst ones.
+// mostRows is the maximum number of rows of a ranked table in a text, which shows the worst
+// ones.
 const mostRows = 20
 
-// lines formats the table. The first column is aligned to the left, the others to the right.
+// lines formats the table as text. The first column is aligned to the left, and the others
+// to the right.
 func (g grid) lines() string {
 	rows, most := g.Rows, ""
 	if n := len(rows); g.order != nil && n > mostRows {
@@ -82,6 +84,6 @@ func (g grid) lines() string {
 	for _, line := range lines {
 		fmt.Fprintf(t, "%-*s\t%s\t\n", width, line[0], strings.Join(line[1:], "\t"))
 	}
-	t.Flush() // to memory
+	t.Flush() // writing to memory cannot fail
 	return b.String()
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// TestPrintManyGroups: of many groups those that are flagged the most are shown.
+// TestPrintManyGroups checks that a text shows the groups with the highest rate of flags if
+// there are many groups.
 func TestPrintManyGroups(t *testing.T) {
 	e := &evaluate.Evaluation{Alpha: .05, Flags: &evaluate.Flags{}}
 	for i := range 50 {
@@ -21,8 +22,8 @@ func TestPrintManyGroups(t *testing.T) {
 	}
 }
 
-// TestGuaranteesOfManyClasses: the first of each verdict are sentences, the others
-// are counted.
+// TestGuaranteesOfManyClasses checks that the first guarantees of each verdict have a
+// sentence, and that the others are counted.
 func TestGuaranteesOfManyClasses(t *testing.T) {
 	e := &evaluate.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
