@@ -1,5 +1,5 @@
-// Command attach adds calibrated uncertainty to a network that is already
-// trained and exported to ONNX. Run it without arguments for help.
+// Command attach adds calibrated uncertainty to a trained model in ONNX format. Run it
+// without arguments for help.
 package main
 
 import (

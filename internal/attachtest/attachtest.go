@@ -1,5 +1,5 @@
-// Package attachtest holds data, and helpers that fit and predict, for tests of the packages
-// attach and evaluate.
+// Package attachtest holds data for tests of the packages attach and evaluate, and helpers
+// that fit and predict.
 package attachtest
 
 import (
@@ -30,11 +30,12 @@ func Method(name string) ood.Method {
 	return m
 }
 
-// LinearTrainer replaces training. Its networks are linear, with the given slope on the first
-// column and spread on the level. They need not fit well for these tests.
+// LinearTrainer is a train.Trainer that returns linear networks without training. Slope is
+// the weight of the first column, and Spread is the weight of the quantile level. The
+// networks do not need to fit well.
 type LinearTrainer struct {
 	Slope, Spread float32
-	Problem       *train.Problem // the last one passed to Train
+	Problem       *train.Problem // copy of the last problem passed to Train, or nil
 }
 
 func (tr LinearTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
@@ -61,8 +62,8 @@ func Matrix(rows, cols int) blas32.General {
 	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 }
 
-// Blob draws n rows of width h around the mean. Each of the c logits is a sum of features, and
-// most labels are the class with the largest logit.
+// Blob draws n rows with h features each around the mean. Each of the c logits is a sum of
+// features. Most labels are the class with the largest logit.
 func Blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	b := ood.Batch{Features: Matrix(n, h), Logits: Matrix(n, c), Labels: make([]int, n)}
@@ -86,7 +87,8 @@ func Blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 	return b
 }
 
-// Layers returns two earlier layers: the first features, and squares of the first features.
+// Layers returns two earlier layers of b. The first holds the first 3 features, and the
+// second the squares of the first 5.
 func Layers(b ood.Batch) []blas32.General {
 	some, squares := Matrix(b.Len(), 3), Matrix(b.Len(), 5)
 	for i := range b.Len() {
@@ -99,7 +101,7 @@ func Layers(b ood.Batch) []blas32.General {
 	return []blas32.General{some, squares}
 }
 
-// Classifier returns options for a fit on a model with three classes.
+// Classifier returns options for a fit on n rows of a model with three classes.
 func Classifier(n int) attach.FitOptions {
 	return attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
@@ -108,8 +110,9 @@ func Classifier(n int) attach.FitOptions {
 	}
 }
 
-// Regressor returns options for a fit on a model with t targets. The noise of the targets grows
-// with the first feature. The features are x, its positive part, its negative part, and noise.
+// Regressor returns options for a fit on n rows of a model with t targets. The noise of the
+// targets grows with x. The features are x, its positive part, its negative part, and
+// noise.
 func Regressor(seed uint64, n, t int) attach.FitOptions {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	b := ood.Batch{Features: Matrix(n, 4), Logits: Matrix(n, t)}
@@ -184,7 +187,7 @@ func Cells(p []attach.Prediction) []attach.Target {
 	return all
 }
 
-// Same reports whether predictions are equal. NaN equals NaN.
+// Same reports whether two lists of predictions are equal. NaN equals NaN.
 func Same(a, b []attach.Prediction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
 // Blocks yields the rows in blocks of at most 70.
@@ -232,7 +235,8 @@ func Joined(t *testing.T, batches ...ood.Batch) (all ood.Batch) {
 	return all
 }
 
-// Drawn returns rows whose labels are drawn from the softmax of their logits.
+// Drawn returns n rows of three classes. The label of each row is drawn from the softmax of
+// its logits.
 func Drawn(seed uint64, n int) ood.Batch {
 	b, rng := Blob(seed, n, 8, 3, 0), rand.New(rand.NewPCG(seed, 13))
 	for i := range n {

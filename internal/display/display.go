@@ -1,5 +1,5 @@
-// Package display formats numbers and names for people, so that a number looks the same in a
-// table, a sentence and a page. Thousands have a comma, and numbers of ordinary size have no
+// Package display formats numbers and names for people. A number looks the same in a table,
+// a sentence and a page. Thousands have a comma, and numbers of ordinary size have no
 // exponent. Long lists are cut, and names from untrusted input are escaped.
 package display
 
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Numbers from least up to most are written without an exponent.
+// Number and Plain write numbers from least up to most without an exponent.
 const least, most = 1e-4, 1e7
 
 // Count formats a whole number: 14,379.
@@ -48,16 +48,17 @@ func scientific(x float64, digits int) (mantissa string, power int) {
 // Plain reports whether Number formats x without an exponent.
 func Plain(x float64) bool { return x == 0 || math.Abs(x) >= least && math.Abs(x) < most }
 
-// Fixed formats x with a fixed number of decimals: 1,234.50.
+// Fixed formats x with the given number of decimals: 1,234.50.
 func Fixed(x float64, decimals int) string {
 	return grouped(strconv.FormatFloat(x, 'f', decimals, 64))
 }
 
-// Percent formats a fraction: 5.4 %. Near 0 and 1 it adds enough decimals to show the
-// difference: 0.034 % and 99.95 %.
+// Percent formats a fraction as a percentage: 5.4 %. Near 0 and 1 it adds decimals, so that
+// only 0 and 1 become 0 % and 100 %: 0.034 % and 99.95 %.
 func Percent(fraction float64) string { return PercentNumber(fraction) + " %" }
 
-// GivenPercent formats a fraction that the user chose, without trailing zeros: 5 % and 0.1 %.
+// GivenPercent formats a fraction that the user chose as a percentage, without trailing
+// zeros: 5 % and 0.1 %.
 func GivenPercent(fraction float64) string { return Number(100*fraction, 6) + " %" }
 
 // PercentNumber formats a fraction as Percent does, without the percent sign.
@@ -76,7 +77,7 @@ func PercentNumber(fraction float64) string {
 // Range formats an interval of fractions as percentages: 4.8–6.0.
 func Range(low, high float64) string { return PercentNumber(low) + "–" + PercentNumber(high) }
 
-// trimmed removes trailing zeros of decimals.
+// trimmed removes trailing zeros after the decimal point.
 func trimmed(s string) string {
 	if !strings.Contains(s, ".") {
 		return s
@@ -84,7 +85,7 @@ func trimmed(s string) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// grouped puts commas between thousands.
+// grouped puts commas between thousands: 14,379.
 func grouped(s string) string {
 	start := strings.IndexAny(s, "0123456789")
 	end := strings.IndexByte(s, '.')

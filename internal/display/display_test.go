@@ -52,8 +52,8 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestGivenPercent checks that a fraction is shown as the user gave it, without the rounding
-// error of a multiplication by 100.
+// TestGivenPercent checks that a fraction is shown as the user gave it. Multiplying by 100
+// must not add a rounding error.
 func TestGivenPercent(t *testing.T) {
 	for fraction, want := range map[float64]string{.05: "5 %", .07: "7 %", .001: "0.1 %", .9: "90 %", .95: "95 %"} {
 		if got := GivenPercent(fraction); got != want {

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// longest is the maximum length of a name in a list, in characters. It exceeds the length of
-// most paths.
+// longest is the maximum length of a name in a list, in characters. Most paths are shorter.
 const longest = 200
 
-// List joins up to most names, and counts the others: a, b and 3 more.
+// List joins up to most names and counts the others: a, b and 3 more.
 func List(names []string, most int) string { return list(names, most, "s") }
 
-// Quoted does what List does, with each name in quotation marks.
+// Quoted joins names as List does, and puts each name in quotation marks.
 func Quoted(names []string, most int) string { return list(names, most, "q") }
 
 func list(names []string, most int, verb string) string {

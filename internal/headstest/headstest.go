@@ -1,5 +1,5 @@
-// Package headstest holds helpers for tests of heads and of the packages that heads are built
-// from.
+// Package headstest holds helpers for tests of the heads (the detector and the interval
+// model) and of the packages below them.
 package headstest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Rows draws correlated rows with the given offset of their mean. The stride of the matrix is
-// larger than its number of columns.
+// Rows draws n correlated rows of h columns whose mean has the given offset. The stride of
+// the matrix is larger than h, so that tests notice code that ignores the stride.
 func Rows(n, h int, offset float64, seed uint64) blas32.General {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
@@ -31,8 +31,8 @@ func Rows(n, h int, offset float64, seed uint64) blas32.General {
 	return m
 }
 
-// Moments computes the mean, the second moment and the covariance of the rows from their
-// definitions, in float64. If unit is set, rows are scaled to unit norm first.
+// Moments computes the mean, the second moment and the covariance of the rows in float64,
+// straight from their definitions. If unit is set, it scales each row to unit norm first.
 func Moments(phi blas32.General, unit bool) (mean []float64, second, cov *mat.SymDense) {
 	n, h := phi.Rows, phi.Cols
 	x := mat.NewDense(n, h, nil)

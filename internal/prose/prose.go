@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-// maxWords is the length from which on a sentence counts as long.
+// maxWords is the number of words above which a sentence counts as long.
 const maxWords = 30
 
-// measure counts sentences and words.
+// measure holds the number of sentences, of their words, and of long sentences.
 type measure struct{ sentences, words, long int }
 
 func (m *measure) add(o measure) {

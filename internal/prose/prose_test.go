@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestMeasure counts sentences of a page by hand.
+// TestMeasure compares the measures of a page with a count by hand.
 func TestMeasure(t *testing.T) {
 	page := "# Title\n\nOne two three. Four `five six`, [seven](x.md)!\n\n    code is left out\n\n- An item of\n  five words\n\n| a | table |\n\n```sh\nmore code\n```\n" +
 		strings.Repeat("word ", 31) + "\n"
@@ -23,8 +23,9 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestSentences holds that sentences are short: at most 16 words on average, and at most
-// 6 % of them above 30 words.
+// TestSentences checks that the sentences of the docs are short: at most 16 words on
+// average, and at most 6 % of them above 30 words. A single page may reach 18 words and 10
+// %.
 func TestSentences(t *testing.T) {
 	var total measure
 	for _, page := range userPages(t) {
@@ -43,7 +44,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// userPages are the pages that users read.
+// userPages returns the pages that users read.
 func userPages(t *testing.T) []string {
 	t.Helper()
 	list := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md"}
@@ -54,15 +55,15 @@ func userPages(t *testing.T) []string {
 	return append(list, docs...)
 }
 
-// word is a word that does not come back, and what to say.
+// word is a term that the docs must not use, and the term to use instead.
 type word struct {
 	not, say string
-	pages    bool // in pages alone, and not in strings of Go
+	pages    bool // only pages are checked, not strings in Go code
 	except   []string
 }
 
-// words holds the terms of old. An exception is a text that contains the word and is
-// right, with the reason beside it.
+// words lists the forbidden terms. An exception is a text in which the term is right. The
+// reason stands beside it.
 var words = []word{
 	{not: `promis(e|es|ed|ing)\b`, say: "guarantee"},
 	{not: `in-domain`, say: "in-distribution"},
@@ -79,8 +80,8 @@ var words = []word{
 	{not: `by tenths?\b|worst tenth|tenth of the predictions?`, say: "decile"},
 }
 
-// TestWords holds that the words of old do not come back in what users read: pages, and
-// strings in packages whose texts users see.
+// TestWords checks that no forbidden term appears in what users read. It checks the pages,
+// and the strings of the packages that talk to users.
 func TestWords(t *testing.T) {
 	texts := map[string]string{}
 	for _, page := range userPages(t) {
@@ -110,7 +111,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// withoutCode blanks code, whose names are checked elsewhere.
+// withoutCode blanks code blocks and inline code, because identifiers are checked
+// elsewhere.
 func withoutCode(markdown string) string {
 	var out []string
 	code := false

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Find returns a Python interpreter that can import all of the modules: $ATTACH_PYTHON, or
-// python3 on the PATH. Without one it skips the test, or fails it if CI=true.
+// Find returns a Python interpreter that can import all of the modules. It tries
+// $ATTACH_PYTHON or, if that is not set, python3 on the PATH. If the modules are missing,
+// Find skips the test. In CI (CI=true) it fails the test instead.
 func Find(t testing.TB, modules ...string) string {
 	t.Helper()
 	python := os.Getenv("ATTACH_PYTHON")

@@ -31,9 +31,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// array FILE SPEC… writes an .npy (one SPEC) or .npz file. A SPEC is
-// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example x=float32:40x6:15=nan. Floating-point elements
-// are waves of their index, integers are the index modulo 4.
+// array FILE SPEC… writes an .npy file (one SPEC) or an .npz file. A SPEC is
+// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example x=float32:40x6:15=nan. A floating-point
+// element is a sum of a sine and a cosine of its index. An integer is its index modulo 4.
 func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	arrays := map[string]rows.Array{}
 	for _, spec := range args[1:] {
@@ -52,7 +52,7 @@ func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// thin OUT.npz IN.npz N writes every N-th row of the arrays of an .npz file.
+// thin OUT.npz IN.npz N writes every N-th row of each array of an .npz file.
 func scriptThin(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -134,8 +134,8 @@ func convert[T float32 | int64 | uint8](values []float64) []T {
 	return out
 }
 
-// killed N ARGS… starts attach repeatedly and kills it after a time that grows, until it
-// completes. It must not complete before N kills.
+// killed N ARGS… starts attach and kills it, again and again, until attach completes. The
+// time before each kill grows. The script fails if attach completes before N kills.
 func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 	minKills, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -174,8 +174,8 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("attach did not complete after %d kills", most)
 }
 
-// held FOLDER locks a folder, so that no other process writes results to it until the script
-// ends.
+// held FOLDER locks a folder until the script ends, so that no other process can write
+// results to it.
 func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
 	unlock, err := atomicfile.Lock(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -199,8 +199,9 @@ func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// hub FILE FOLDER writes a .parquet file with the images in the sub-folders of a folder. Labels
-// are the sub-folders, and the file names the classes as Hugging Face's datasets do.
+// hub FILE FOLDER writes a .parquet file in the format of Hugging Face's datasets. It holds
+// the images in the sub-folders of a folder. The name of the sub-folder is the class of an
+// image.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	type picture struct {
 		Bytes []byte `parquet:"bytes"`
@@ -262,8 +263,8 @@ func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// reseal FILE [ENTRY=SPEC | OLD NEW] replaces an array of a .attach file, in the syntax of
-// array, or a text in its manifest. Then it updates the checksums.
+// reseal FILE ENTRY=SPEC replaces an array of a .attach file, in the syntax of the command
+// array. reseal FILE OLD NEW replaces a text in the manifest. Both update the checksums.
 func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 	const manifest = "manifest.json"
 	hash := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
@@ -290,7 +291,7 @@ func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// rezip rewrites a zip archive with changed entries.
+// rezip rewrites a zip archive after change has edited its entries.
 func rezip(ts *testscript.TestScript, file string, change func(entries map[string][]byte)) {
 	content := ts.ReadFile(file)
 	r, err := zip.NewReader(strings.NewReader(content), int64(len(content)))
@@ -315,9 +316,9 @@ func rezip(ts *testscript.TestScript, file string, change func(entries map[strin
 	ts.Check(os.WriteFile(ts.MkAbs(file), b.Bytes(), 0o666))
 }
 
-// columns FILE ROWS NAMES checks a table. A CSV file (or stdout) or a .parquet file must have
-// these columns and ROWS rows, without the header. An .npz file must have these arrays, in any
-// order, with ROWS rows each; the array "set" may have any number.
+// columns FILE ROWS NAMES checks the columns and the number of rows of a table. In a CSV
+// file (or stdout) and a .parquet file, the order of the columns matters. An .npz file has
+// one array for each column, in any order. Its array "set" may have any number of rows.
 func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	rows, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -355,8 +356,8 @@ func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// entries FILE NAME:ROWS… checks that an .npz file contains these arrays with these numbers of
-// rows, and no others.
+// entries FILE NAME:ROWS… checks that an .npz file contains exactly these arrays, with
+// these numbers of rows.
 func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -371,7 +372,7 @@ func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// shape FILE NAME AxBxC checks the shape of an array of an .npz file.
+// shape FILE NAME AxBxC checks the shape of one array of an .npz file.
 func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -382,9 +383,9 @@ func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json FILE PATH [VALUE] checks that a JSON document has an element at a path such as
-// methods.0.auroc.mean, and that it equals VALUE. In a path, * stands for every element of a
-// list.
+// json FILE PATH [VALUE] checks that a JSON document has an element at a path, and that it
+// equals VALUE. A path is, for example, methods.0.auroc.mean. In a path, * stands for every
+// element of a list.
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	var doc any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))

@@ -1,6 +1,6 @@
-// Package scripttest runs test scripts of the command as a user would type them. Each folder of
-// scripts is a test package, so that go test runs folders in parallel with a time limit for
-// each.
+// Package scripttest runs test scripts that call the command as a user would type it. Each
+// folder of scripts is a test package. Therefore go test runs the folders in parallel and
+// gives each its own time limit.
 package scripttest
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// Main runs the tests of a package of scripts, and returns their exit code. It links the test
-// binary into the PATH under the names of the command and of a worker. testscript.Main would do
-// that for the command, but it does not support workers.
+// Main runs the tests of a package of scripts and returns their exit code. It first links
+// the test binary into the PATH, once under the name of the command and once under the name
+// of the worker. testscript.Main does this only for the command.
 func Main(m *testing.M) int {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "attach":
@@ -56,8 +56,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Run runs all scripts in the working directory in parallel. In scripts, $MODELS is the folder
-// of the test models and $ORT_LIB is the path of libonnxruntime.
+// Run runs all scripts in the working directory in parallel. In scripts, $MODELS is the
+// folder of the test models and $ORT_LIB is the path of libonnxruntime.
 func Run(t *testing.T) {
 	runtime := orttest.Open(t)
 	lib := runtime.Library().Path
@@ -68,8 +68,8 @@ func Run(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: ".",
 		Setup: func(env *testscript.Env) error {
-			// Scripts run in parallel. With more than one thread each, they would wait for each
-			// other.
+			// One thread per script is enough, because the scripts run in parallel and
+			// already use all cores.
 			env.Setenv("GOMAXPROCS", "1")
 			env.Setenv("ORT_LIB", lib)
 			env.Setenv("MODELS", models)
@@ -110,9 +110,9 @@ func Run(t *testing.T) {
 	})
 }
 
-// scriptFails CODE PATTERN ARGS… runs attach, which must exit with the code, print one sentence
-// to stderr that matches the pattern and nothing to stdout, and leave every file as it was.
-// The usage of the command may follow the sentence.
+// scriptFails CODE PATTERN ARGS… runs attach and checks that it fails with the exit code.
+// attach must print one sentence to stderr that matches the pattern, and nothing to stdout.
+// Its usage may follow the sentence. Every file must stay as it was.
 func scriptFails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
@@ -144,7 +144,8 @@ func scriptFails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// snapshot lists the files in the script's folder, including hidden ones, with sizes and times.
+// snapshot lists the files in the script's folder with their sizes and times, including
+// hidden files.
 func snapshot(ts *testscript.TestScript) string {
 	var b strings.Builder
 	err := filepath.WalkDir(ts.Getenv("WORK"), func(path string, d fs.DirEntry, err error) error {

@@ -19,8 +19,9 @@ import (
 // workerName is the name of the worker program.
 const workerName = "attach-worker"
 
-// worker is a process that runs many commands, because loading the runtime library takes longer
-// than most commands. Each script has one worker; "exec attach" starts a new process.
+// worker is a process that runs many commands one after another. It saves time, because
+// loading the runtime library takes longer than most commands. Each script has one worker,
+// and "exec attach" starts a new process.
 type worker struct {
 	env      []string
 	process  *exec.Cmd
@@ -40,9 +41,9 @@ type result struct {
 	Stdout, Stderr []byte
 }
 
-// serveCalls is the main loop of a worker process.
+// serveCalls runs the calls that a worker process receives on standard input.
 func serveCalls() {
-	debug.SetGCPercent(400) // CPU time is scarcer than memory
+	debug.SetGCPercent(400) // less garbage collection saves CPU time and costs memory
 	calls, results := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
 		var c call
@@ -75,7 +76,7 @@ func (w *worker) start(program string) error {
 	return w.process.Start()
 }
 
-// stop ends the process, if there is one.
+// stop ends the worker process if it was started.
 func (w *worker) stop() {
 	if w.process != nil {
 		w.requests.Close()
@@ -83,11 +84,13 @@ func (w *worker) stop() {
 	}
 }
 
-// environment lists the variables that the command reads. After a script changes one, its
-// commands run in new processes.
+// environment lists the variables that the command reads. A worker keeps the variables it
+// was started with. Therefore attach starts a new process for each command if the script
+// has changed one of them.
 var environment = [...]string{"ORT_LIB", "HOME", "XDG_CACHE_HOME", "PATH", "NO_COLOR"}
 
-// attach runs the command and returns its exit status and output.
+// attach runs the command, in the worker if possible, and returns its exit status and
+// output.
 func attach(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
 	w := ts.Value("worker").(*worker)
 	for _, name := range environment {

@@ -6,8 +6,8 @@ import "runtime/debug"
 // Module is the path of this module.
 const Module = "github.com/attach-uncertainty/attach"
 
-// String returns the version of this module in the running program, or "devel" if it was built
-// from a checkout.
+// String returns the version of this module in the running program. It returns "devel" if
+// the program was built from a checkout.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,9 +1,9 @@
-// Drift reads predictions of a day and tells whether the inputs have changed since the
-// calibration. It keeps its evidence in a file from day to day.
+// Drift reads the predictions of a day and reports whether the inputs have changed since
+// the calibration. It keeps its evidence in a file from day to day.
 //
 //	attach predict digits.attach --x today.npz | drift digits.attach monitor.state
 //
-// It ends with status 3 after an alarm.
+// Drift exits with status 3 after an alarm.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// delta is the probability of a false alarm, ever.
+// delta is the probability that the monitor ever raises a false alarm.
 const delta = 0.01
 
 func main() {

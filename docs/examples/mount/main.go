@@ -1,5 +1,5 @@
-// Mount serves the Open Inference Protocol over REST and gRPC beside other routes of a
-// program, with metrics for Prometheus.
+// Mount serves a model with the Open Inference Protocol over REST and gRPC. It also shows
+// how a program adds routes of its own, here metrics for Prometheus.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package audits holds scripts of audit and merge.
+// Package audits tests the commands audit and merge with scripts.
 package audits
 
 import (

@@ -1,4 +1,5 @@
-// Package commands holds scripts of the other subcommands, and what all have in common.
+// Package commands tests the other commands with scripts, and what all commands have in
+// common.
 package commands
 
 import (

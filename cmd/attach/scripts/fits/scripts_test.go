@@ -1,4 +1,4 @@
-// Package fits holds scripts of fit, predict and evaluate.
+// Package fits tests the commands fit, predict and evaluate with scripts.
 package fits
 
 import (

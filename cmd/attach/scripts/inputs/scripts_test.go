@@ -1,4 +1,5 @@
-// Package inputs holds scripts of the rows that commands read: arrays, tables, folders, archives, and what is wrong with them.
+// Package inputs tests with scripts how commands read rows from arrays, tables, folders and
+// archives, and which errors they report.
 package inputs
 
 import (
