@@ -13,21 +13,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// attachedFlags are the flags of a command that uses a .attach file on rows.
+// attachedFlags holds the flags of a command that applies a .attach file to rows.
 type attachedFlags struct {
 	table
 	place
 	rowFlags
 	path, x        string
-	rows           inputs.Slice // of x
-	moved, weights string       // moved: path of the model if it has moved
+	rows           inputs.Slice // which rows of x to read
+	moved, weights string       // moved: path of the model, if it is not where fit found it
 	asFeatures     bool
-	groupless      bool // rows need no groups, although intervals are calibrated by group
+	groupless      bool // whether rows need no groups, even if intervals are calibrated by group
 	sets           string
 	o              attach.PredictOptions
 }
 
-// Conflicts with the .attach file.
+// The following functions return conflicts of a flag with the .attach file.
 
 func noDetector() conflict {
 	return unsuited("needs a detector, and M.attach has none", func(b *attach.Bundle) bool { return b.Detector == nil })
@@ -41,8 +41,8 @@ func noClasses() conflict {
 	return unsuited("is for classifiers, and M.attach is not one", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
 }
 
-// attachedOptions returns the flags for precomputed features and those that say how rows
-// are read and the model is run.
+// attachedOptions returns the flags that choose rows and features, and the flags that say
+// how the model is read and run.
 func (f *attachedFlags) attachedOptions() (features, model table) {
 	runs := unsuited("has no effect because the model is run; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
 	asFeatures := noEffect("with --from-features", func() bool { return f.asFeatures })
@@ -67,7 +67,7 @@ func (f *attachedFlags) modelOption() table {
 	}
 }
 
-// levelless are the conflicts of --level with predictions that have none.
+// levelless returns the conflicts of --level with predictions that have no level.
 func (f *attachedFlags) levelless() []conflict {
 	return []conflict{
 		unsuited("is for intervals and prediction sets, and M.attach has neither", func(b *attach.Bundle) bool {
@@ -77,8 +77,8 @@ func (f *attachedFlags) levelless() []conflict {
 	}
 }
 
-// setOptions returns the flags of prediction sets, and those of intervals that evaluate
-// has too.
+// setOptions returns the flags of prediction sets, and the interval flags that predict and
+// evaluate share.
 func (f *attachedFlags) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
@@ -107,8 +107,8 @@ func (f *attachedFlags) flagByClassOption() *option {
 	}
 }
 
-// predictOptions returns the options of predictions with the bundle. Without --sets, sets
-// are those of lac if the file has labels or another flag asks for sets.
+// predictOptions returns the options of predictions with the bundle. Without --sets,
+// prediction sets use the score LAC if the file has labels or if another flag needs sets.
 func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	o := f.o
 	classifies := b.Base.Task == attach.Classification
@@ -122,19 +122,19 @@ func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	return o
 }
 
-// options returns what is opened.
+// options returns the options for opening the .attach file.
 func (f *attachedFlags) options() modelrows.Options {
 	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
 }
 
-// attached is an open .attach file and the reader of its rows.
+// attached is an open .attach file with the reader of its rows.
 type attached struct {
 	*modelrows.Attached
 	flags  *attachedFlags
 	stderr io.Writer
 }
 
-// open opens the .attach file and refuses flags that conflict with it.
+// open opens the .attach file. It returns a usage error if a flag conflicts with the file.
 func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
 	f.Log = logger(stderr, f.verbose)
 	m, err := modelrows.Open(f.options(), f.place.Options, f.fits, noting(stderr))
@@ -144,7 +144,8 @@ func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
 	return &attached{m, f, stderr}, nil
 }
 
-// fits refuses flags that conflict with a bundle, and results that would overwrite its model.
+// fits returns a usage error if a flag conflicts with the bundle, or if a result would
+// overwrite the bundle's model.
 func (f *attachedFlags) fits(b *attach.Bundle) error {
 	if err := f.checkFor(b, f.path); err != nil || f.asFeatures || b.Base.SHA256 == "" {
 		return err
@@ -152,7 +153,8 @@ func (f *attachedFlags) fits(b *attach.Bundle) error {
 	return f.protect(source{cmp.Or(f.moved, b.Base.Path), f.path})
 }
 
-// predictor makes a predictor. stop ends the products that it starts.
+// predictor returns a predictor, and moves large matrix products of the process to the
+// runtime until stop is called.
 func (m *attached) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
 	if p, err = m.Bundle.Predictor(o); err != nil {
 		return nil, nil, err

@@ -19,12 +19,12 @@ import (
 // auditing holds the flags of attach audit.
 type auditing struct {
 	attachedFlags
-	asked  engine.Options // except for what attachedFlags hold
+	asked  engine.Options // the flags that are not in attachedFlags
 	failIf []string
 	gates  []gate
 }
 
-// inputList holds the inputs of a flag that may be repeated.
+// inputList holds the values of a flag that may be repeated and names inputs.
 type inputList []string
 
 func (l *inputList) add(value string) error {
@@ -40,8 +40,8 @@ type Pipeline interface {
 	engine.Remote
 }
 
-// auditCommand returns the command. A pipeline scores the audit, or this process if it is
-// nil.
+// auditCommand returns the command attach audit. If elsewhere is nil, this process scores
+// the audit.
 func auditCommand(elsewhere Pipeline) *cli.Command {
 	f := &auditing{}
 	f.flags()
@@ -58,7 +58,7 @@ attach audit digits_resnet.attach --x digits_test.npz -o nightly --fail-if 'outl
 	}, argument{name: "M.attach", to: &f.path}, f.choose, func(c *cli.Context) error { return f.run(c, elsewhere) })
 }
 
-// flags makes the table of flags.
+// flags sets the table of flags.
 func (f *auditing) flags() {
 	f.asked.Identity = audit.Identity{FDR: .1, Delta: .05}
 	features, model := f.attachedOptions()
@@ -82,7 +82,7 @@ func (f *auditing) flags() {
 	}.under(groupOutput), model)
 }
 
-// guaranteeOptions returns the flags that scores do not depend on.
+// guaranteeOptions returns the flags of an audit that scores do not depend on.
 func (f *auditing) guaranteeOptions() table {
 	return table{
 		{name: "fdr", to: &f.asked.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
@@ -91,13 +91,13 @@ func (f *auditing) guaranteeOptions() table {
 	}.under(groupGuarantee)
 }
 
-// choose is a step that reads the gates.
+// choose is a step of the command that parses the gates.
 func (f *auditing) choose(*cli.Context) (err error) {
 	f.gates, err = parseAuditGates(f.failIf)
 	return err
 }
 
-// auditOptions returns the options of the engine.
+// auditOptions returns the options of the audit engine.
 func (f *auditing) auditOptions() engine.Options {
 	o := f.asked
 	o.Options, o.Run, o.Verbose = f.options(), f.place.Options, f.verbose
@@ -138,7 +138,8 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 	return checkAuditGates(f.gates, a)
 }
 
-// RunAudit is like Run with "audit" before args, except that a pipeline scores the audit.
+// RunAudit runs attach audit with args as Run does, except that a pipeline scores the
+// audit.
 func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, elsewhere Pipeline) int {
 	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
@@ -147,7 +148,7 @@ func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, else
 	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
 }
 
-// NewAuditWorker returns a worker of a pipeline that RunAudit started.
+// NewAuditWorker returns a worker of a pipeline that RunAudit has started.
 func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, storage engine.Storage) (*engine.Worker, error) {
 	stderr = onTerminal(stderr)
 	o.Run.Log = logger(stderr, o.Verbose)

@@ -12,7 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
-// TestAuditPage: docs/reference/json.md has every key of audit.json and every figure.
+// TestAuditPage checks that docs/reference/json.md describes every key of audit.json and
+// every figure.
 func TestAuditPage(t *testing.T) {
 	content, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {
@@ -29,7 +30,7 @@ func TestAuditPage(t *testing.T) {
 	for _, name := range audit.Kinds() {
 		keys[name] = true
 	}
-	left := map[string]string{} // when a key is left out, by key
+	left := map[string]string{} // when each optional key is absent, by key
 	for line := range strings.Lines(string(content)) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 {
 			for i, name := range strings.Split(cells[1], "`") {
@@ -97,7 +98,8 @@ func TestAuditOptions(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that an interrupted audit reports that the scored rows are kept.
+// TestInterrupted checks that an interrupted audit tells the user that the scored rows are
+// kept.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

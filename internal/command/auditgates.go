@@ -8,12 +8,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 )
 
-// auditFigures returns the figures of audits that a gate can test: keys of audit.json.
+// auditFigures returns the figures of an audit that a gate can test. They are keys of
+// audit.json.
 func auditFigures() []string {
 	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift"}
 }
 
-// parseAuditGates reads --fail-if.
+// parseAuditGates parses the values of --fail-if.
 func parseAuditGates(texts []string) ([]gate, error) {
 	var list []gate
 	for _, text := range texts {
@@ -29,8 +30,9 @@ func parseAuditGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
-// checkAuditGates returns a *gateError that names the gates that fail. A number of inputs
-// is compared with a bound between 0 and 1 as a fraction of all inputs.
+// checkAuditGates returns a *gateError that names the failed gates. If the bound of a gate
+// is between 0 and 1, it is a fraction, and a number of inputs is divided by the number of
+// all inputs.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {

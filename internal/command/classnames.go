@@ -9,14 +9,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
-// classNamesOption returns --class-names. what ends its description.
+// classNamesOption returns --class-names. what is the end of its help text.
 func (r *rowFlags) classNamesOption(what string, unused ...conflict) table {
 	return table{{name: "class-names", to: &r.ClassNames, file: otherFile, group: groupColumns, conflicts: unused,
 		usage: "FILE|A,B,…: names of the model's classes in the order of its outputs, or a file of them: a name per line, a JSON list, or a config.json with id2label" + what}}
 }
 
-// noteFolders says how folders, or labels that are names, are numbered: in sorted order,
-// which may not be the order of a model with so many outputs.
+// noteFolders prints how folders or named labels are numbered. They are numbered in sorted
+// order, which may differ from the order of the model's outputs.
 func noteFolders(w io.Writer, names []string, outputs int) {
 	const most = 5
 	if len(names) == 0 {
@@ -37,9 +37,9 @@ func noteFolders(w io.Writer, names []string, outputs int) {
 	printf(w, "note: folders or named labels are numbered in sorted order%s: %s; if the model's order differs, pass --class-names\n", of, list)
 }
 
-// checkFolders refuses folders of images if the names of some are classes and those of
-// others are not, because it is not known which class these are. If no name is a class, the
-// folders are in the order of the classes.
+// checkFolders returns an error if only some folders of images have the name of a class,
+// because the classes of the other folders are unknown. If no folder has the name of a
+// class, the folders are in the order of the classes.
 func (r *reading) checkFolders(x string, folders []string) error {
 	unknown := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return slices.Contains(r.Inputs.Classes, name) })
 	if r.Inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.Inputs.Classes) {

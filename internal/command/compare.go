@@ -20,16 +20,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// mostResamples bounds the memory of --bootstrap.
+// mostResamples limits the memory that --bootstrap needs.
 const mostResamples = 1_000_000
 
-// comparing holds the flags of attach compare and what is measured.
+// comparing holds the flags of attach compare, and the rows and methods to compare.
 type comparing struct {
 	table
 	place
 	reading
 	job            compare.Options
-	path           string // of MODEL.onnx, or ""
+	path           string // path of MODEL.onnx, or ""
 	x, test        string
 	ood            oodSets
 	oodClasses     []int
@@ -39,7 +39,7 @@ type comparing struct {
 	task           attach.Task
 	weights        string
 	json           bool
-	standardised   bool // features of the fit rows are, and so those of all
+	standardised   bool // whether the features of --x are standardised, and therefore those of all sets
 	scores, report string
 }
 
@@ -92,7 +92,7 @@ attach compare --x x.npz --test test.npz --ood ood.npz --methods knn,energy --re
 
 const methodsUsage = "A,B,…: measure only these methods; `attach methods` lists them"
 
-// comparedMethods is the value of --methods.
+// comparedMethods holds the value of --methods.
 type comparedMethods []ood.Method
 
 func (c *comparedMethods) set(list string) error {
@@ -148,7 +148,7 @@ func (m *comparing) run(c *cli.Context) error {
 	return m.print(c.Context, c.App.Writer, r)
 }
 
-// measure compares the methods.
+// measure fits and measures the methods.
 func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
 	p := newProgress(m.stderr, "compare")
 	defer p.end()
@@ -160,7 +160,7 @@ func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
 	return r, anyResult(r)
 }
 
-// note prints a note if one file is read as two sets.
+// note prints a note if two flags name the same file.
 func (m *comparing) note() {
 	if sameFile(m.test, m.x) {
 		fmt.Fprintln(m.stderr, "note: --test and --x are one file; methods were fitted on these rows, so that they look more in-distribution than new rows do")
@@ -172,7 +172,7 @@ func (m *comparing) note() {
 	}
 }
 
-// print prints and writes what was measured.
+// print prints the report or its JSON form, and writes the files that flags ask for.
 func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) error {
 	if m.scores != "" {
 		if err := writeScores(ctx, m.scores, r); err != nil {
@@ -192,7 +192,7 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 	return err
 }
 
-// overall returns a function that shows the progress of all methods.
+// overall returns a function that shows the mean progress of all methods.
 func overall(p *progress, methods int) func(method string, share float64) {
 	shares := map[string]float64{}
 	return func(method string, share float64) {
@@ -205,7 +205,7 @@ func overall(p *progress, methods int) func(method string, share float64) {
 	}
 }
 
-// anyResult returns an error if no method has a result: the first reason.
+// anyResult returns an error with the first reason if no method has a result.
 func anyResult(r *compare.Report) error {
 	for _, m := range r.Methods {
 		if len(m.Configs) > 0 {
@@ -223,8 +223,8 @@ func anyResult(r *compare.Report) error {
 	return nil
 }
 
-// writeScores writes the score of every row: METHOD/in and METHOD/out, or METHOD/out/NAME
-// if sets have names. In a sweep, the names are METHOD/INDEX/in and so on.
+// writeScores writes the score of every row. The arrays are METHOD/in and METHOD/out, or
+// METHOD/out/NAME if sets have names. With --sweep, METHOD/INDEX takes the place of METHOD.
 func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)

@@ -23,11 +23,11 @@ type oodSet struct{ group, name, path string }
 
 var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
 
-// oodSets are the values of --ood.
+// oodSets holds the values of --ood.
 type oodSets []oodSet
 
-// add reads one value. What is before the first = is a name if it looks like
-// one, unless the whole is a file that is there.
+// add parses one value of --ood. The text before the first = is a name if it looks like
+// one. If the whole value is the path of a file, it has no name.
 func (sets *oodSets) add(value string) error {
 	s := oodSet{path: value}
 	head, rest, ok := strings.Cut(value, "=")
@@ -103,8 +103,8 @@ func (m *comparing) readModel(ctx context.Context) error {
 	})
 }
 
-// standardise gives all sets the scale that attach.Fit would, by the rows to fit
-// with.
+// standardise scales the features of all sets as attach.Fit would, with the scaling of the
+// rows to fit on.
 func (m *comparing) standardise() {
 	t := &m.job.Training
 	s := rows.NewScaling(t.Features)
@@ -124,7 +124,7 @@ func (m *comparing) standardise() {
 	}
 }
 
-// standardised is a network whose features are.
+// standardised is a network with standardised features.
 type standardised struct {
 	ood.Network
 	scaling rows.Scaling
@@ -136,7 +136,7 @@ func (n standardised) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch,
 	return b, err
 }
 
-// readSets has all sets read.
+// readSets reads all sets with the function read.
 func (m *comparing) readSets(read func(path string, of inputs.Slice, outside bool) (ood.Batch, error)) error {
 	m.job.Training.Regression = m.task == attach.Regression
 	batch := func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
@@ -145,7 +145,8 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 			b.Labels = nil
 		}
 		if m.job.Training.Regression {
-			// Methods on logits read scores of classes, which these are not.
+			// Methods that read logits expect scores of classes, but a regressor's outputs
+			// are targets.
 			b.Logits = blas32.General{}
 		}
 		return b, err

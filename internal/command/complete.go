@@ -7,18 +7,19 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completing is the last argument of a call that a shell makes to complete the argument
-// before it.
+// completing is the last argument of a call in which a shell asks for completions of the
+// argument before it.
 const completing = "--generate-bash-completion"
 
-// complete returns a function that prints the words that may replace the last argument,
-// one a line. It prints nothing if a file may stand there, because shells complete files.
+// complete returns a function that prints the possible words for the last argument, one per
+// line. It prints nothing if a file name may stand there, because shells complete file
+// names themselves.
 func complete(commands []*cli.Command, flags table, arguments []string) cli.BashCompleteFunc {
 	return func(c *cli.Context) {
 		args := append([]string{"", ""}, c.Args().Slice()...)
 		before, word := args[len(args)-2], args[len(args)-1]
 		if word == `""` {
-			word = "" // PowerShell cannot pass an empty argument otherwise
+			word = "" // PowerShell passes an empty argument as ""
 		}
 		words, start := []string{"--help"}, ""
 		o := flags.find(strings.TrimLeft(before, "-"))

@@ -9,8 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completions are the scripts that let a shell complete commands, flags and values. Each
-// calls attach with the arguments so far and the flag completing.
+// completions holds one script for each shell, which lets the shell complete commands,
+// flags and values. The scripts call attach with the arguments so far and the flag
+// completing.
 var completions = map[string]string{
 	"bash": `# attach completion bash
 _attach() {

@@ -28,7 +28,7 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// demo holds the flags of attach demo and what it found.
+// demo holds the flags of attach demo and its results.
 type demo struct {
 	table
 	place
@@ -37,10 +37,10 @@ type demo struct {
 	seed    uint64
 	trainer *fit.Engine
 	stories []story
-	held    int // rows that the regressor's intervals are tested on
+	held    int // number of rows on which the regressor's intervals are tested
 }
 
-// story is what the demo found of a classifier.
+// story holds the results of the demo for one classifier.
 type story struct {
 	network                 string
 	calibrated              int
@@ -111,7 +111,7 @@ func (d *demo) run(c *cli.Context) error {
 	return d.tell(c.App.Writer, page.Band, path, time.Since(started))
 }
 
-// tell prints what the demo found, in a few lines.
+// tell prints the results of the demo in a few lines.
 func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Duration) error {
 	var b strings.Builder
 	for i, s := range d.stories {
@@ -128,8 +128,8 @@ func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Durat
 	return err
 }
 
-// unpack writes the models and inputs that come with the command to an empty folder or one
-// of an earlier demo.
+// unpack writes the models and inputs that are built into the command. The folder must be
+// empty or come from an earlier demo.
 func (d *demo) unpack(ctx context.Context) error {
 	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
 	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
@@ -155,10 +155,10 @@ func (d *demo) unpack(ctx context.Context) error {
 
 func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 
-// demoResamples is the number of bootstrap resamples.
+// demoResamples is the number of bootstrap resamples of the demo.
 const demoResamples = 500
 
-// classifier attaches a detector to a network and measures every method on it.
+// classifier fits a detector for one network and measures every method on it.
 func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
 	m := &comparing{
@@ -245,7 +245,7 @@ type scored struct {
 	outside bool
 }
 
-// mostSuspicious picks the images with the highest scores.
+// mostSuspicious returns the images with the highest scores.
 func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error) {
 	const shown = 24
 	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
@@ -260,7 +260,8 @@ func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error
 	return examples, nil
 }
 
-// regressor attaches intervals and certificates to the toy network, as in figure 1 of Tagasovska & Lopez-Paz (2019).
+// regressor fits intervals and certificates for the toy network, as in figure 1 of
+// Tagasovska & Lopez-Paz (2019).
 func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestErrors: the commands of testdata/errors.txt fail with the messages below them, and
-// write nothing to standard output.
+// TestErrors checks that each command in testdata/errors.txt fails with the message below
+// it. A failed command writes nothing to standard output.
 func TestErrors(t *testing.T) {
 	table, err := os.ReadFile("testdata/errors.txt")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestErrors(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		code := Run(t.Context(), strings.Fields(args), nil, &stdout, &stderr)
 		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(message), "…", ".*") + "$")
-		result := stdout.Len() > 0 && !strings.Contains(args, "--fail-if") // gates fail after the result
+		result := stdout.Len() > 0 && !strings.Contains(args, "--fail-if") // a gate fails after the result is printed
 		if (code != exitFailed && code != exitUsage) || result || !want.MatchString(strings.TrimSpace(stderr.String())) {
 			t.Errorf("%s\nprints (exit status %d)\n%s%s\nwant\n%s", call, code, &stdout, &stderr, message)
 		}

@@ -61,7 +61,8 @@ attach evaluate toy_regressor.attach --x toy_test.npz --fail-if violated --fail-
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.writable, f.run)
 }
 
-// setFractions reads a list whose first value is the one of the predictor.
+// setFractions returns a function that parses a list of fractions. The first one is for the
+// predictor, and all others are for the evaluation.
 func setFractions(option string, first *float64, others *[]float64) func(list string) error {
 	return func(list string) error {
 		all, err := parseFractions(option, list)
@@ -72,7 +73,7 @@ func setFractions(option string, first *float64, others *[]float64) func(list st
 	}
 }
 
-// choose is a step that reads the gates.
+// choose is a step of the command that parses the gates.
 func (f *evaluating) choose(*cli.Context) (err error) {
 	f.gates, err = parseGates(f.failIf)
 	return err
@@ -136,7 +137,7 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 	}
 	o := f.more
 	if f.others != "" {
-		// Labels, groups and targets of these rows are not used.
+		// Out-of-distribution rows need no labels, groups or targets.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
 		others, err := m.OpenRows(ctx, f.others, "", f.otherRows)
 		if err != nil {

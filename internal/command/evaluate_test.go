@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// TestEvaluatePage: docs/reference/json.md has every key of the JSON form and every
-// figure.
+// TestEvaluatePage checks that docs/reference/json.md describes every key of evaluate
+// --json and every figure.
 func TestEvaluatePage(t *testing.T) {
 	content, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestEvaluatePage(t *testing.T) {
 	}
 }
 
-// jsonKeys returns the keys of a type and of the types in it.
+// jsonKeys adds the JSON keys of a type, and of the types inside it, to keys.
 func jsonKeys(t reflect.Type, keys map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -54,7 +54,7 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// TestFigures checks that each figure is found, at the right level or alpha.
+// TestFigures checks that each figure is found at the level or alpha that the gate names.
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }

@@ -19,15 +19,15 @@ type gateError struct{ msg string }
 
 func (e *gateError) Error() string { return e.msg }
 
-// gate is a condition on a figure, and fails if the condition holds.
+// gate is a condition on a figure, such as accuracy. The gate fails if the condition holds.
 type gate struct {
 	text, figure string
-	at           float64 // level or alpha, or NaN for the evaluation's own
+	at           float64 // level or alpha, or NaN for that of the evaluation
 	sign         byte
 	bound        float64
 }
 
-// figures returns the names of figures that a gate can test.
+// figures returns the names of the figures that a gate of attach evaluate can test.
 func figures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
@@ -35,8 +35,8 @@ func figures() []string {
 	}
 }
 
-// figuresAt returns the figures of an evaluation by their names: several values if there
-// are several targets. at is the level or alpha of a gate.
+// figuresAt returns the figures of an evaluation by name. A figure has several values if
+// there are several targets. at is the level or alpha of a gate, or NaN.
 func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Guarantees {
@@ -120,7 +120,7 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	return m
 }
 
-// parseGates reads --fail-if.
+// parseGates parses the values of --fail-if.
 func parseGates(texts []string) ([]gate, error) {
 	var list []gate
 	for _, text := range texts {
@@ -136,7 +136,8 @@ func parseGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
-// notGate returns the error for a condition that cannot be read.
+// notGate returns the error for a condition that cannot be parsed. be describes a valid
+// condition.
 func notGate(text, figure string, known []string, be string) error {
 	hint := "`attach help gates` lists the figures"
 	if !slices.Contains(known, figure) {
@@ -145,7 +146,7 @@ func notGate(text, figure string, known []string, be string) error {
 	return usagef("--fail-if is %q; it must be %s; %s", text, be, hint)
 }
 
-// parseGate reads a condition on one of some figures.
+// parseGate parses one condition. It reports ok if the figure is one of figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
 	whole := text
 	if text == "violated" {
@@ -165,7 +166,7 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.at) == "") && slices.Contains(figures, g.figure)
 }
 
-// checkGates returns a *gateError that names the gates that fail.
+// checkGates returns a *gateError that names the failed gates.
 func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {
@@ -195,7 +196,7 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	return gatesFailed(failed)
 }
 
-// fails reports whether the gate fails for a figure.
+// fails reports whether the gate fails if its figure is x.
 func (g gate) fails(x float64) bool {
 	return g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound
 }

@@ -100,7 +100,7 @@ attach verify digits_calibrated.onnx digits_resnet.attach --x digits_test.npz`,
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.run)
 }
 
-// named is a step that tells the two files apart.
+// named is a step of the command that checks the two files and their order.
 func (f *verifying) named(c *cli.Context) error {
 	if len(f.files) != 2 {
 		return missing(c, "two files: OUT.onnx and M.attach")
@@ -122,7 +122,7 @@ func (f *verifying) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.CloseModel()
-	m.Inputs.NoTargets = len(m.Classes) == 0 // which picks rows by their labels
+	m.Inputs.NoTargets = len(m.Classes) == 0 // only --keep-classes needs labels
 	set, err := m.OpenRows(c.Context, f.x, "", f.rows)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type featuring struct {
 	reading
 	path, x, y, out string
 	rows            inputs.Slice
-	task            attach.Task // of the model, once it is known
+	task            attach.Task // task of the model, or empty until the model is open
 }
 
 func featuresCommand() *cli.Command {

@@ -19,20 +19,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// fitCall holds the flags of attach fit and what is fitted.
+// fitCall holds the flags of attach fit and the rows to fit on.
 type fitCall struct {
 	table
 	place
 	reading
 	head         intervals
 	in           attach.FitOptions
-	path         string // of MODEL.onnx, or ""
+	path         string // path of MODEL.onnx, or ""
 	x, cal       given
 	weights, out string
-	holdout      float64 // fraction of x that is evaluated on
+	holdout      float64 // fraction of x that is held out for evaluation
 	kept         attach.Rows
 	params       []string
-	numbered     []string // names of folders, or of labels, that are numbered in sorted order
+	numbered     []string // names of the folders or labels that are numbered in sorted order
 }
 
 func fitCommand() *cli.Command {
@@ -114,7 +114,8 @@ func (f *fitCall) setMethod(name string) error {
 	return nil
 }
 
-// layerless reports whether no detector, or one that reads no earlier layers, is fitted.
+// layerless reports whether the fit has no detector, or a detector that reads no earlier
+// layers.
 func (f *fitCall) layerless() bool {
 	return f.in.SkipDetector || f.in.Detector.Name != "" && !f.in.Detector.Needs.Layers
 }
@@ -155,7 +156,8 @@ func (f *fitCall) run(c *cli.Context) error {
 	return nil
 }
 
-// keepBack moves the rows of --holdout from the rows to fit on to those to evaluate on.
+// keepBack moves a fraction of the rows, --holdout, from the rows to fit on to the rows to
+// evaluate on.
 func (f *fitCall) keepBack() {
 	in := &f.in
 	rest, kept := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
@@ -174,7 +176,7 @@ func (f *fitCall) keepBack() {
 	in.Groups = groups
 }
 
-// evaluate tests the guarantees on the rows that were kept back.
+// evaluate tests the guarantees on the held-out rows.
 func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 	p, err := b.Predictor(attach.PredictOptions{Seed: f.in.Seed})
 	if err != nil {
@@ -190,7 +192,7 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 	return err
 }
 
-// fit fits, saves and shows progress.
+// fit fits a bundle, saves it and shows the progress.
 func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) {
 	p := newProgress(f.stderr, what)
 	defer p.end()
@@ -202,7 +204,7 @@ func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 	return b, b.Save(ctx, f.out)
 }
 
-// choose is a step that checks flags that depend on each other.
+// choose is a step of the command that checks flags that depend on each other.
 func (f *fitCall) choose(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if whole := (inputs.Slice{}); f.oneFile() && (f.x.rows == whole || f.cal.rows == whole) {

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestKeepBack checks that rows are held out with their targets and groups, and that no row is
-// both held out and fitted on.
+// TestKeepBack checks that held-out rows keep their targets and groups, and that no
+// held-out row is fitted on.
 func TestKeepBack(t *testing.T) {
 	const n = 100
 	column := blas32.General{Rows: n, Cols: 1, Stride: 1}

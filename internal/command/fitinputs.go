@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// readModel runs the model on the rows to fit and to calibrate on.
+// readModel runs the model on the rows to fit on and the rows to calibrate on.
 func (f *fitCall) readModel(ctx context.Context) error {
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	in, model, info := &f.in, f.Model, f.Model.Info()
 	task := cmp.Or(in.Base.Task, info.Task)
 	if task == "unknown" && len(f.Inputs.Targets) == 1 && info.OutputsWidth > 1 {
-		task = attach.Classification // one column is not several targets
+		task = attach.Classification // several outputs for one column are scores of classes, not targets
 	}
 	in.Base = model.Base(task)
 	if in.Base.Task == "unknown" {
@@ -33,7 +33,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 		return err
 	}
 	if in.Base.Task == attach.Regression && f.ClassNames == "" {
-		f.Inputs.Classes = nil // of the model's folder
+		f.Inputs.Classes = nil // these names of classes came with the model's folder
 	}
 	if err := cmp.Or(f.CheckClasses(in.Base.Task), f.CheckClassNames(info.OutputsWidth)); err != nil {
 		return err
@@ -77,7 +77,8 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	})
 }
 
-// classNames returns the names of the folders of images, or the labels of --keep-classes.
+// classNames returns the names of the folders of images. Without folders, it returns the
+// labels of --keep-classes as text.
 func classNames(set *inputs.Set, picked []int) []string {
 	names := set.ClassNames
 	if names == nil {
@@ -88,27 +89,27 @@ func classNames(set *inputs.Set, picked []int) []string {
 	return names
 }
 
-// given says which rows are read: some of the file x. Their labels or targets are in y,
-// whose flag is yFlag, or in x too.
+// given describes rows to read from the file x. Their labels or targets are in the file y
+// or, if y is empty, in x. yFlag is the flag that names y.
 type given struct {
 	x, y, yFlag string
 	rows        inputs.Slice
 }
 
-// rowsOf holds the rows of one file, with their targets and groups.
+// rowsOf holds the rows of one file with their targets and groups.
 type rowsOf struct {
 	batch   ood.Batch
 	targets blas32.General
 	groups  []string
-	all     int // rows of the file
+	all     int // number of rows in the file
 }
 
-// readBoth reads the rows to fit on and, if they are given, the rows to calibrate on.
+// readBoth reads the rows to fit on and, if there are any, the rows to calibrate on.
 func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	in := &f.in
 	rows, err := read(f.x)
 	if in.Base.Task != attach.Regression {
-		rows.targets = blas32.General{} // they are the labels
+		rows.targets = blas32.General{} // the targets of a classifier are its labels, and already in batch
 	}
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
 	if err != nil || f.cal.x == "" {
@@ -125,11 +126,12 @@ func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	return err
 }
 
-// oneFile reports whether the rows to fit and to calibrate on come from one file.
+// oneFile reports whether one file has both the rows to fit on and the rows to calibrate
+// on.
 func (f *fitCall) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
 
-// apart returns an error if some of the n rows of one file are both fitted and calibrated
-// on.
+// apart returns an error if --x and --cal name the same file, and if some of its n rows are
+// both fitted and calibrated on.
 func (f *fitCall) apart(n int) error {
 	if !f.oneFile() {
 		return nil
@@ -149,8 +151,8 @@ func (f *fitCall) apart(n int) error {
 	return nil
 }
 
-// checkTargets refuses targets that are absent or do not match the model. outputs is 0 if it
-// is not known.
+// checkTargets returns an error if targets are absent or do not match the model. outputs is
+// the number of the model's outputs, or 0 if it is unknown.
 func checkTargets(g given, targets blas32.General, outputs int, skip bool) error {
 	switch {
 	case skip:
@@ -163,7 +165,8 @@ func checkTargets(g given, targets blas32.General, outputs int, skip bool) error
 	return nil
 }
 
-// checkLabels refuses labels that are not classes of the model. Labels may be absent.
+// checkLabels returns an error if labels are not classes of the model. Labels may be
+// absent.
 func checkLabels(g given, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
 		return fmt.Errorf("%s: labels of a classifier must be whole numbers, one per row; if the model is a regressor, pass --task regression", cmp.Or(g.y, g.x))
@@ -194,7 +197,8 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 	})
 }
 
-// withTargets leaves out precomputed rows whose target, from path, is unknown.
+// withTargets leaves out precomputed rows without a known target. path is the file of the
+// targets.
 func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
 	n := r.targets.Rows
 	kept := inputs.Targets{Values: r.targets}.Known()

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// intervals holds the options of fit that concern the interval model.
+// intervals holds the flags of fit that concern the interval model.
 type intervals struct {
 	method ood.Method
 	params []string
@@ -37,7 +37,7 @@ func (v *intervals) setMethod(name string) error {
 	return nil
 }
 
-// choose reads which interval method is attached, and its parameters.
+// choose sets the interval method and its parameters in the options of the fit.
 func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {
@@ -47,19 +47,19 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 		return usagef("--interval-param: %v", err)
 	}
 	if !t.find("interval").given && len(params) == 0 {
-		return nil // the library's default, which depends on the model
+		return nil // attach.Fit chooses a method that suits the model
 	}
 	in.IntervalModel, in.IntervalParams = v.method, params
 	return nil
 }
 
-// widthList matches the value of a parameter that lists widths, such as hidden=64,64,
-// which the methods write as 64x64.
+// widthList matches a parameter that lists the widths of layers, such as hidden=64,64. The
+// methods write such a list as 64x64.
 var widthList = regexp.MustCompile(`=\d+(,\d+)+\b`)
 
-// parseParams reads name=value pairs with spaces or commas between, as Params.String
-// writes them. A finite number is a float64, true and false are bools, and any other value
-// is a string.
+// parseParams parses name=value pairs with spaces or commas between them, the format of
+// Params.String. A finite number becomes a float64, and true and false become a bool. Any
+// other value stays a string.
 func parseParams(s string) (ood.Params, error) {
 	p := ood.Params{}
 	s = widthList.ReplaceAllStringFunc(s, func(list string) string {

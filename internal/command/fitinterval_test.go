@@ -33,7 +33,7 @@ func TestParseParams(t *testing.T) {
 	if want := (ood.Params{"k": 1., "loss": "bce", "logits": false}); err != nil || !reflect.DeepEqual(p, want) {
 		t.Errorf("%v, %v", p, err)
 	}
-	// What is no finite number is text.
+	// Values such as inf and NaN stay strings, because they are not finite numbers.
 	if p, err := parseParams("a=inf b=NaN"); err != nil || p["a"] != "inf" || p["b"] != "NaN" {
 		t.Errorf("%v, %v", p, err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// note prints warnings, what was fitted, and notes. A warning comes first if more rows will
-// be flagged than asked for.
+// note prints warnings, a summary of the fit, and notes. It prints the guarantee as a
+// warning if the calibration rows were probably used for training or fitting.
 func (f *fitCall) note(b *attach.Bundle) {
 	w := f.stderr
 	seen := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
@@ -59,7 +59,8 @@ func (f *fitCall) note(b *attach.Bundle) {
 	}
 }
 
-// warnTargets warns if targets seem to be others than the model predicts.
+// warnTargets prints a warning if the targets are probably not those that the model
+// predicts.
 func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) {
 	if f.in.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
 		return
@@ -117,28 +118,32 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	}
 }
 
-// Models are right on nearly all of their training rows: ResNet-20 and 56 on 99.8 and 100 %
-// of CIFAR-10's, and on 91.5 and 93.0 % of held-out rows. Calibrated on training rows, they
-// flagged 11 and 14 % of held-out rows at alpha 0.05. Seven other models for MNIST,
-// Fashion-MNIST, CIFAR-10 and drawn digits were right on at most 99.76 % of a whole set of
-// held-out rows, and flagged 4 to 7 %. One is right on 99.96 % of the easier half of MNIST's
-// test rows: accuracy alone cannot tell such rows from training rows.
+// Most models are right on nearly all of their training rows. For example, ResNet-20 and
+// ResNet-56 were right on 99.8 % and 100 % of the training rows of CIFAR-10. On held-out
+// rows they were right on 91.5 % and 93.0 %. Calibrated on training rows, they flagged 11 %
+// and 14 % of the held-out rows at alpha 0.05.
+//
+// Seven other models for MNIST, Fashion-MNIST, CIFAR-10 and drawn digits were right on at
+// most 99.76 % of all held-out rows. They flagged 4 % to 7 % of these rows. However, one
+// model is right on 99.96 % of the easier half of MNIST's test rows. Accuracy alone
+// therefore cannot prove that rows are training rows.
 const (
 	trainedAccuracy = .998
-	trainedRows     = 1000 // fewer held-out rows may all be right by chance
-	// fewTargets rows are too few to tell one model from another.
+	trainedRows     = 1000 // with fewer held-out rows, all may be right by chance
+	// fewTargets is the number of rows below which the warnings about labels and targets
+	// are not printed, because they could be due to chance.
 	fewTargets = 20
 )
 
-// looksTrainedOn reports whether a model is right on so many rows that it was probably
-// trained on them.
+// looksTrainedOn reports whether the model was probably trained on these rows, because it
+// is right on nearly all of them.
 func looksTrainedOn(b ood.Batch) bool {
 	right, _ := rightOf(b)
 	return b.Len() >= trainedRows && float64(right) >= trainedAccuracy*float64(b.Len())
 }
 
-// rightOf returns the number of rows on which the model is right, and the fraction that is
-// expected by chance. Both are 0 without labels or logits.
+// rightOf returns the number of rows on which the model is right, and the fraction that
+// chance would give. Both are 0 if the rows have no labels or logits.
 func rightOf(b ood.Batch) (right int, chance float64) {
 	if b.Labels == nil || b.Logits.Rows == 0 {
 		return 0, 0
@@ -152,7 +157,7 @@ func rightOf(b ood.Batch) (right int, chance float64) {
 	return hypothesis.Agreement(answers, b.Labels)
 }
 
-// warnLabels warns if labels seem to be of other classes or rows.
+// warnLabels prints a warning if the labels probably belong to other classes or other rows.
 func (f *fitCall) warnLabels(path string, b ood.Batch) {
 	right, chance := rightOf(b)
 	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// place says where models run and how they are read.
+// place holds the flags that say where a model runs and how it is read.
 type place struct {
 	featurize.Options
 	verbose bool
@@ -34,7 +34,7 @@ func (p *place) runtimeOptions() table {
 	}.under(groupRuntime)
 }
 
-// modelOptions returns the flags that say how a model is read.
+// modelOptions returns the flags that say which tensors of a model are read.
 func (p *place) modelOptions() table {
 	return table{
 		{name: "feature-tensor", to: &p.Feature, usage: "TENSOR: tensor to use as the features; without it, the input of the last linear layer"},
@@ -42,8 +42,8 @@ func (p *place) modelOptions() table {
 	}.under(groupModel)
 }
 
-// layersOption returns --layers. It conflicts with a method that reads no earlier layers,
-// unless it asks for none.
+// layersOption returns --layers. The flag conflicts with a method that reads no earlier
+// layers, except for --layers 0.
 func (p *place) layersOption(unused ...conflict) table {
 	p.EarlierLayers = featurize.DefaultEarlierLayers
 	o := &option{name: "layers", to: &p.EarlierLayers, rule: atLeast(0), group: groupModel,
@@ -61,20 +61,19 @@ func (p *place) batchOption(standard string) table {
 
 const batchStandard = "64, or as many as fit in 64 MiB"
 
-// log is a step that makes the logger. --verbose makes it more detailed.
+// log is a step of the command that sets the logger. --verbose makes it more detailed.
 func (p *place) log(c *cli.Context) error {
 	p.Log = logger(c.App.ErrWriter, p.verbose)
 	return nil
 }
 
-// products runs large matrix products of the whole process in the runtime that models run
-// in, until stop is called.
+// products runs large matrix products of this process in ONNX Runtime until stop is called.
 func (p *place) products(ctx context.Context) (stop func(), err error) {
 	return ort.Products(ctx, ort.Options(p.Runtime))
 }
 
-// engine returns an engine that trains in the runtime that models run in. Large matrix
-// products run there too until stop is called.
+// engine returns an engine that trains networks in ONNX Runtime. Until stop is called,
+// large matrix products of this process run there, too.
 func (p *place) engine(ctx context.Context) (e *fit.Engine, stop func(), err error) {
 	free, err := p.products(ctx)
 	if err != nil {

@@ -63,7 +63,7 @@ func (g *differentiating) run(c *cli.Context) error {
 	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
 }
 
-// write writes the gradients as they come, and the logits behind them.
+// write writes the gradients as they are computed, and then the logits.
 func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	g.Inputs.SkipOdd, g.Unlabelled = len(g.Classes) == 0, true
 	if err := g.OpenModel(ctx, g.path, g.Options); err != nil {
@@ -79,7 +79,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
-	// Without rows, what is wrong is the model or a flag.
+	// This call has no rows, so an error concerns the model or a flag.
 	if err := differentiable(ctx, g.Model, o); err != nil {
 		return g.explain(g.path, err)
 	}
@@ -88,7 +88,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	defer p.end()
 	var logits rows.Array
 	var all []float32
-	var held []ood.Tensor // whose longest row is not known yet
+	var held []ood.Tensor // gradients of rows of different lengths, until the longest length is known
 	var write func([]float32) error
 	for b, err := range g.Model.Gradients(ctx, set.Blocks(ctx, set.BlockRows()), o) {
 		if err != nil {
@@ -128,8 +128,8 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	return z.Close()
 }
 
-// writePadded writes gradients of n rows that differ in length, with zeros behind
-// the shorter ones, and the lengths.
+// writePadded writes the gradients of n rows with different lengths, and an array of these
+// lengths. It pads shorter rows with zeros at the end.
 func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
 	longest, width := 0, 1
 	for _, t := range held {
@@ -158,8 +158,8 @@ func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
 	return z.Array("lengths", rows.Array{Shape: []int{n}, Data: lengths})
 }
 
-// explain returns an error that names the flag that asks for what the model does not have,
-// or else the file that the error was found in.
+// explain names the cause of an error. It names the flag that asks for something the model
+// does not have. For other errors, it names the file at path.
 func (g *differentiating) explain(path string, err error) error {
 	var refused *autodiff.TensorError
 	switch {
@@ -172,7 +172,7 @@ func (g *differentiating) explain(path string, err error) error {
 	return inputs.InFile(path, err)
 }
 
-// setScalar reads --of.
+// setScalar parses --of.
 func (g *differentiating) setScalar(of string) error {
 	g.scalar = of
 	name, index, indexed := strings.Cut(of, ":")

@@ -10,10 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// helpWidth is the column at which help is wrapped.
+// helpWidth is the maximum number of columns of a line of help.
 const helpWidth = 88
 
-// Headings of the help, in their order.
+// The flags of a command appear in the help under these headings, in this order.
 const (
 	groupData      = "Data"
 	groupColumns   = "Columns and files"
@@ -35,7 +35,8 @@ var groups = []string{
 	groupOutput, groupModel, groupRuntime,
 }
 
-// commandGroups are the headings of the program's help, and the commands below each.
+// commandGroups lists the headings of the program's help, and the commands under each
+// heading.
 var commandGroups = []struct {
 	name     string
 	commands []string
@@ -48,15 +49,16 @@ var commandGroups = []struct {
 	{"This program", []string{"runtime", "completion", "version"}},
 }
 
-// firstSteps are calls to begin with. They work in the folder that `attach demo` writes.
+// firstSteps shows the first commands for a new user. They work in the folder that `attach
+// demo` writes.
 const firstSteps = `attach demo && cd attach-demo
 attach fit digits_resnet.onnx --x digits_fit.npz --cal digits_cal.npz \
     --preprocess digits.preprocess.json -o digits.attach
 attach predict digits.attach --x letters.npz -o predictions.csv
 `
 
-// asksForHelp reports whether args ask for help on the command they name: with -h,
-// --help or `attach help COMMAND`.
+// asksForHelp reports whether args ask for help, with -h, with --help or as `attach help
+// COMMAND`.
 func asksForHelp(args []string) bool {
 	for i, arg := range args {
 		switch arg {
@@ -73,7 +75,8 @@ func asksForHelp(args []string) bool {
 	return false
 }
 
-// help prints the help of the command or topic that args name, or of the program.
+// help prints the help of the command or topic that args name. Without a name, it prints
+// the help of the program.
 func help(app *cli.App, args []string) error {
 	asked := len(args) > 0 && args[0] == "help"
 	if asked {
@@ -100,7 +103,8 @@ func help(app *cli.App, args []string) error {
 	return err
 }
 
-// named returns the command that args begin with, its names, and the arguments after it.
+// named returns the command at the beginning of args, the names that lead to it, and the
+// remaining arguments.
 func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
 	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
@@ -112,7 +116,7 @@ func named(app *cli.App, args []string) (names []string, command *cli.Command, r
 	return names, command, args
 }
 
-// unknown returns the error for a first argument that is no command.
+// unknown returns the error for a first argument that is not a command.
 func unknown(app *cli.App, arg string) error {
 	if strings.HasPrefix(arg, "-") {
 		return usagef("%s has no flag %s; `%[1]s --help` lists the commands", app.Name, arg)
@@ -150,8 +154,8 @@ func programHelp(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, "\n`%[1]s COMMAND --help` explains one command, with examples.\n", app.Name)
 }
 
-// commandHelp prints the help of a command. The examples of a command stand in
-// CustomHelpTemplate, which the library ignores because help is printed here.
+// commandHelp prints the help of a command. CustomHelpTemplate holds the examples. The
+// library does not use this field, because this package prints help itself.
 func commandHelp(b *strings.Builder, name string, c *cli.Command) {
 	fmt.Fprintf(b, "%s: %s\n\nUsage:\n", name, c.Usage)
 	for line := range strings.Lines(c.UsageText) {
@@ -190,7 +194,7 @@ func paragraphs(text string) []string {
 	return strings.Split(text, "\n\n")
 }
 
-// flagGroup are the flags of a command under one heading.
+// flagGroup holds the flags of a command that share one heading.
 type flagGroup struct {
 	name  string
 	flags table
@@ -221,7 +225,7 @@ func commandList(b *strings.Builder, commands []*cli.Command) {
 	definitions(b, heads, texts)
 }
 
-// describe returns a flag as a user types it, and what it does.
+// describe returns a flag as a user types it, and its help text.
 func (o *option) describe() (head, text string) {
 	head, text = dashed(o.name), o.usage
 	switch o.name {
@@ -243,7 +247,7 @@ func (o *option) describe() (head, text string) {
 	return head + " " + value, text
 }
 
-// definitions prints each head with its text beside it.
+// definitions prints each head with its text to the right of it.
 func definitions(b *strings.Builder, heads, texts []string) {
 	const most = 24
 	width := 0
@@ -264,7 +268,8 @@ func definitions(b *strings.Builder, heads, texts []string) {
 	}
 }
 
-// writeWrapped prints words in lines of at most helpWidth columns.
+// writeWrapped prints text in lines of at most helpWidth columns. first is the indent of
+// the first line, and hang that of the other lines.
 func writeWrapped(b *strings.Builder, text, first, hang string) {
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// everyCommand calls visit with each command and subcommand, and the name that a user
+// everyCommand calls visit with each command and subcommand, and with the name that a user
 // types.
 func everyCommand(visit func(name string, c *cli.Command)) {
 	var walk func(before string, commands []*cli.Command)
@@ -28,8 +28,8 @@ func everyCommand(visit func(name string, c *cli.Command)) {
 	walk("attach ", newApp(nil, io.Discard, io.Discard).Commands)
 }
 
-// TestHelpIsShort: every command has a summary, a usage, examples, and flags in groups of at
-// most ten.
+// TestHelpIsShort checks the help of every command. It must have a summary, a usage,
+// examples, and at most ten flags in each group.
 func TestHelpIsShort(t *testing.T) {
 	listed := 0
 	everyCommand(func(name string, c *cli.Command) {
@@ -70,7 +70,8 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// TestReferencePage: docs/reference/commands.md is what `attach help --markdown` prints.
+// TestReferencePage checks that docs/reference/commands.md is the output of `attach help
+// --markdown`.
 func TestReferencePage(t *testing.T) {
 	const path = "../../docs/reference/commands.md"
 	page, err := os.ReadFile(path)
@@ -86,7 +87,7 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-// TestGateTopic: `attach help gates` explains every figure.
+// TestGateTopic checks that `attach help gates` explains every figure.
 func TestGateTopic(t *testing.T) {
 	var explained []string
 	for _, r := range topicNamed("gates").rows {
@@ -99,8 +100,8 @@ func TestGateTopic(t *testing.T) {
 	}
 }
 
-// TestManPage: the man page has every command and flag, and no line that steers the
-// formatter by accident.
+// TestManPage checks that the man page has every command and flag. No line may begin with a
+// character that the formatter takes for a command.
 func TestManPage(t *testing.T) {
 	var out bytes.Buffer
 	if code := Run(t.Context(), []string{"help", "--man"}, nil, &out, io.Discard); code != exitDone {
@@ -141,7 +142,7 @@ func examples(c *cli.Command) []string {
 	return calls
 }
 
-// shellFields splits a call as a shell does, with single quotes.
+// shellFields splits a call into arguments as a shell does. It understands single quotes.
 func shellFields(call string) []string {
 	var fields []string
 	for i, part := range strings.Split(call, "'") {
@@ -155,7 +156,7 @@ func shellFields(call string) []string {
 }
 
 // demoFolder makes a folder with the models and inputs of `attach demo` and two .attach
-// files, and changes to it. fit are more flags for attach fit.
+// files, and changes to this folder. fit holds additional flags for attach fit.
 func demoFolder(t *testing.T, fit ...string) {
 	t.Helper()
 	inLibrary(t)
@@ -169,8 +170,8 @@ func demoFolder(t *testing.T, fit ...string) {
 	succeed(t, append(toy, fit...)...)
 }
 
-// TestExamples checks that the examples of every command parse. With ATTACH_PAGES it also
-// runs them in the folder that `attach demo` writes, which takes 15 s.
+// TestExamples checks that the examples of every command can be parsed. If ATTACH_PAGES is
+// set, it also runs them in the folder of `attach demo`, which takes 15 s.
 func TestExamples(t *testing.T) {
 	run := os.Getenv("ATTACH_PAGES") != ""
 	if run {
@@ -192,7 +193,7 @@ func TestExamples(t *testing.T) {
 			}
 			ran++
 			var stdout, stderr bytes.Buffer
-			// Examples of gates may fail the gate.
+			// An example of --fail-if may end with the status of a failed gate.
 			if code := Run(t.Context(), args, nil, &stdout, &stderr); code != exitDone && !(code == exitGate && slices.Contains(args, "--fail-if")) {
 				t.Errorf("%s: attach %s: exit status %d: %s", name, call, code, &stderr)
 			}

@@ -17,8 +17,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// hinted adds to an error of a library, which knows no flags, what to do about it: the
-// first hint that applies and whose flag, if it has one, is useful.
+// hinted adds advice to an error of a library, because a library does not know the flags.
+// It adds the first hint that applies. If a hint is about one flag, it applies only if
+// useful reports true for the flag.
 func hinted(err error, useful func(flag string) bool) error {
 	if errors.As(err, &modelrows.UsageError{}) {
 		return usagef("%s", inFlags.Replace(err.Error()))
@@ -84,18 +85,19 @@ func hinted(err error, useful func(flag string) bool) error {
 	return err
 }
 
-// inFlags replaces options of a library with flags.
+// inFlags replaces the names of a library's options with the names of flags.
 var inFlags = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",
 	"Options.Groups", "--groups", "Options.Labels", "--folder-labels", "Options.Classes", "--keep-classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
 
-// flagError is an error of a library that names flags instead of options.
+// flagError is an error of a library with the names of flags instead of options.
 type flagError struct{ error }
 
 func (e flagError) Error() string { return inFlags.Replace(e.error.Error()) }
 
 func (e flagError) Unwrap() error { return e.error }
 
-// lacks reports whether a method was refused because it lacks what it needs.
+// lacks reports whether a method was refused because the rows or the model lack what need
+// describes.
 func lacks(err error, need ood.Needs) bool {
 	var e *ood.NeedError
 	return errors.As(err, &e) && e.Need == need

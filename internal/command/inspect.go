@@ -68,7 +68,8 @@ func (v *inspecting) run(c *cli.Context) error {
 	return printInfo(w, model.Info(), v.Feature != "", gradient)
 }
 
-// differentiable returns the reason why the model cannot be differentiated, or nil.
+// differentiable returns the reason why the model cannot be differentiated. It returns nil
+// if the model can be differentiated.
 func differentiable(ctx context.Context, model *featurize.Model, o featurize.GradientOptions) error {
 	none := func(func(ood.InputBlock, error) bool) {}
 	for _, err := range model.Gradients(ctx, none, o) {
@@ -79,8 +80,8 @@ func differentiable(ctx context.Context, model *featurize.Model, o featurize.Gra
 	return nil
 }
 
-// printInfo prints what a model contains. gradient is the reason why it cannot be
-// differentiated, or nil.
+// printInfo prints what a model contains. gradient is the result of differentiable. named
+// says whether --feature-tensor named the features.
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
 	fact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
@@ -157,7 +158,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []ood.Method {
 	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
 		has.Features, has.Logits, has.Inputs = true, true, true
-		has.Dropout = info.Feature.Of == nil // before the last layer, if the model has no dropout of its own
+		has.Dropout = info.Feature.Of == nil // attach inserts dropout before the last layer if the model has none
 		has.Network = differentiable
 		has.Weights = info.Exact
 		has.Layers = len(info.Layers) > 0

@@ -18,8 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// isBundle reports whether the file at path is named like a .attach file or begins like
-// one. No model does.
+// isBundle reports whether the file at path has the extension of a .attach file, or the
+// first bytes of one. An ONNX model has neither.
 func isBundle(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".attach") {
 		return true
@@ -37,7 +37,7 @@ func isBundle(path string) bool {
 	return err == nil && string(head[:]) == "PK\x03\x04"
 }
 
-// counted returns the number of names and the first of them.
+// counted returns the number of names and the first few names.
 func counted(names []string) string {
 	const most = 20
 	if len(names) > most {
@@ -46,7 +46,8 @@ func counted(names []string) string {
 	return fmt.Sprintf("%d: %q", len(names), names)
 }
 
-// mostTokens returns the end of a line on texts: the limit on tokens.
+// mostTokens returns the end of a line about texts, which gives the maximum number of
+// tokens.
 func mostTokens(t *attach.Text) string {
 	if t.MaxTokens == 0 {
 		return ""
@@ -54,7 +55,7 @@ func mostTokens(t *attach.Text) string {
 	return fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
 }
 
-// bundleInfo is what inspect prints for a .attach file.
+// bundleInfo is the JSON form of what inspect prints for a .attach file.
 type bundleInfo struct {
 	Library string `json:"library"` // version of attach that wrote the file
 	attach.Base
@@ -63,12 +64,12 @@ type bundleInfo struct {
 	Text       *attach.Text    `json:"text,omitempty"`
 	Detector   *methodInfo     `json:"detector,omitempty"`
 	Intervals  *methodInfo     `json:"intervals,omitempty"`
-	Targets    int             `json:"targets"` // of Intervals
-	Sets       bool            `json:"sets"`    // prediction sets are calibrated
+	Targets    int             `json:"targets"` // number of targets that have intervals
+	Sets       bool            `json:"sets"`    // whether prediction sets are calibrated
 	attach.Calibration
-	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
-	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector
-	AlphaRows   int            `json:"rows_for_alpha"`          // calibration rows that Alpha needs
+	Groups      map[string]int `json:"groups,omitempty"`        // number of calibration rows of each group
+	LeastPValue *float64       `json:"least_p_value,omitempty"` // smallest possible p-value, or nil without a detector
+	AlphaRows   int            `json:"rows_for_alpha"`          // number of calibration rows that Alpha needs
 	Guarantee   string         `json:"guarantee"`
 }
 
@@ -116,7 +117,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	return info
 }
 
-// text returns info for people, one fact per line. Absent facts have no line.
+// text formats info for people, one fact per line. It leaves out absent facts.
 func (info bundleInfo) text() string {
 	var b strings.Builder
 	line := func(what, format string, args ...any) { fact(&b, what, format, args...) }

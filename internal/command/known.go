@@ -2,13 +2,13 @@ package command
 
 import "github.com/attach-uncertainty/attach/internal/modelrows"
 
-// knownFields appends what the row itself holds: its group, label and target.
+// knownFields appends the fields that the row itself holds: its group, label and target.
 func knownFields(k *modelrows.Known, dst []field, row int) []field {
 	if k.Groups != nil {
 		dst = append(dst, field{"group", k.Groups[row]})
 	}
 	if k.Labels != nil {
-		dst = append(dst, field{"label", max(k.Labels[row], -1)}) // an unknown label too
+		dst = append(dst, field{"label", max(k.Labels[row], -1)}) // an unknown label is -1, too
 	}
 	if k.Names != nil {
 		dst = append(dst, field{"label_name", k.Names[row]})

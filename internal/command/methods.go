@@ -52,7 +52,7 @@ func (l *listing) run(c *cli.Context) error {
 	case l.intervals:
 		methods := listed(intervalMethods())
 		for i := range methods {
-			methods[i].Grid = nil // of hundreds of settings
+			methods[i].Grid = nil // the grids of interval methods have hundreds of settings
 		}
 		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:
@@ -71,7 +71,7 @@ func unknownMethod(flag, name string) error {
 	return fmt.Errorf("%s %q is not known; %s", flag, name, orSimilar(name, names(detectors()), "`attach methods` lists the detectors"))
 }
 
-// intervalMethods returns the methods that give intervals.
+// intervalMethods returns the methods that predict intervals.
 func intervalMethods() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
@@ -84,7 +84,7 @@ func names(methods []ood.Method) []string {
 	return names
 }
 
-// entry is a method as it is printed.
+// entry describes a method as attach methods prints it.
 type entry struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`
@@ -100,7 +100,7 @@ func listed(methods []ood.Method) []entry {
 	for _, m := range methods {
 		e := entry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
 		needs := m.Needs
-		needs.Targets, needs.Levels, needs.Ends = false, false, false // of all interval methods
+		needs.Targets, needs.Levels, needs.Ends = false, false, false // all interval methods need these, so they are not listed
 		if needs != (ood.Needs{}) {
 			e.Needs = strings.Split(needs.String(), ", ")
 		}
@@ -111,7 +111,7 @@ func listed(methods []ood.Method) []entry {
 	return all
 }
 
-// printMethods prints methods and, below them, how their parameters are set.
+// printMethods prints methods and, at the end, how to set their parameters.
 func printMethods(w io.Writer, methods []entry, how string) error {
 	const hang = "           "
 	var b strings.Builder
@@ -140,15 +140,16 @@ func printMethods(w io.Writer, methods []entry, how string) error {
 	return err
 }
 
-// methodTables describe all methods in Markdown.
+// methodTables describes all methods in tables of Markdown.
 func methodTables() string {
 	defaults := func(m entry) string { return "`" + m.Default.String() + "`" }
 	return methodTable("method | score", "sweep", listed(detectors()), sweepOf) + "\n" +
 		methodTable("interval method | quantiles", "default", listed(intervalMethods()), defaults)
 }
 
-// methodTable describes methods in Markdown, one row each: the name, the first two sentences
-// of Doc (what the method is, and when to use it), the reference, its needs, and lastCell.
+// methodTable describes methods in a table of Markdown, with one row each. The cells are
+// the name, the first two sentences of Doc, the reference, the needs, and lastCell. The
+// first sentence says what the method is, and the second when to use it.
 func methodTable(first, last string, methods []entry, lastCell func(entry) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | when to use it | reference | needs | %s |\n|---|---|---|---|---|---|\n", first, last)
@@ -165,7 +166,8 @@ func methodTable(first, last string, methods []entry, lastCell func(entry) strin
 	return b.String()
 }
 
-// cutSentence returns the first sentence, up to a full stop and a space, and the others.
+// cutSentence splits a text after its first sentence, which ends with a full stop and a
+// space.
 func cutSentence(doc string) (first, rest string) {
 	if first, rest, more := strings.Cut(doc, ". "); more {
 		return first + ".", rest
@@ -177,7 +179,7 @@ func escaped(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 }
 
-// sweepOf lists the values that the grid has of every parameter.
+// sweepOf lists the values of every parameter in the method's grid.
 func sweepOf(m entry) string {
 	values := map[string][]string{}
 	for _, p := range m.Grid {

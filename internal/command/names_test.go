@@ -23,11 +23,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// hostile is a name that would clear a terminal, ring its bell, begin a new line and reverse
-// the direction of writing.
+// hostile is a name with control characters. They clear a terminal, ring its bell, begin a
+// new line and reverse the direction of writing.
 const hostile = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
 
-// scoped writes a model of 3×4×4 images whose names begin with prefix.
+// scoped writes a model of 3×4×4 images. The names of its tensors begin with scope.
 func scoped(t *testing.T, path, scope string) {
 	t.Helper()
 	b := onnx.NewBuilder("g", 13)
@@ -52,8 +52,8 @@ func scoped(t *testing.T, path, scope string) {
 	}
 }
 
-// checkPlain checks that text has no control characters, and the given number of lines unless
-// that is −1.
+// checkPlain checks that text has no control characters. Unless lines is −1, it also checks
+// the number of lines.
 func checkPlain(t *testing.T, what, text string, lines int) {
 	t.Helper()
 	for _, r := range text {
@@ -117,14 +117,14 @@ func TestHostileNames(t *testing.T) {
 	_, text = run(exitDone, fit...)
 	checkPlain(t, "fit", text, -1)
 
-	// The model is found again, and names in tables are not formulas.
+	// The .attach file finds the model again, and no name in a table begins a formula.
 	table, text := run(exitDone, "predict", fitted, "--x", images)
 	checkPlain(t, "predict", text, -1)
 	records, err := csv.NewReader(strings.NewReader(table)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On a terminal the names in results are escaped too.
+	// On a terminal, the names in results are escaped, too.
 	var shown, errs terminalBuffer
 	if code := Run(context.Background(), []string{"predict", fitted, "--x", images, "-o", "-"}, nil, &shown, &errs); code != exitDone {
 		t.Fatal(errs.String())
@@ -133,7 +133,7 @@ func TestHostileNames(t *testing.T) {
 	if !strings.Contains(shown.String(), `\x1b.png`) {
 		t.Errorf("a name is lost in %q", shown.String())
 	}
-	// Names in a preview are escaped too, and only flags are coloured.
+	// Names in a preview are escaped, too. Only flags are coloured.
 	t.Setenv("NO_COLOR", "1")
 	shown.Reset()
 	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
@@ -172,7 +172,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// writeImages writes images of 4×4 with names that begin like formulas.
+// writeImages writes images of 4×4 pixels. Their file names begin like spreadsheet
+// formulas.
 func writeImages(t *testing.T, dir string, seed int) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -193,12 +194,13 @@ func writeImages(t *testing.T, dir string, seed int) {
 	}
 }
 
-// terminalBuffer is a terminal that records its output.
+// terminalBuffer acts as a terminal and records its output.
 type terminalBuffer struct{ bytes.Buffer }
 
 func (*terminalBuffer) IsTerminal() bool { return true }
 
-// TestTerminal checks that escaping works wherever writers split the text.
+// TestTerminal checks that a terminal escapes text correctly, even if a write ends in the
+// middle of a character.
 func TestTerminal(t *testing.T) {
 	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`

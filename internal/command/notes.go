@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// noteGuarantee prints what calibrated numbers mean.
+// noteGuarantee prints what the calibration guarantees. word is "note" or "warning".
 func noteGuarantee(w io.Writer, word string, b *attach.Bundle) {
 	guarantee := b.Guarantee()
 	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
@@ -23,11 +23,11 @@ func noteGuarantee(w io.Writer, word string, b *attach.Bundle) {
 	printf(w, "%s: %s\n", word, guarantee)
 }
 
-// namedGroups is how many groups a note names.
+// namedGroups is the maximum number of groups that a note names.
 const namedGroups = 5
 
-// noteInfinite says which intervals are infinite because calibration rows are too few: all
-// of them or, if they are calibrated by group, those of some groups.
+// noteInfinite prints a note if too few calibration rows make intervals infinite. If
+// intervals are calibrated by group, this concerns only the groups with too few rows.
 func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups []string) {
 	if len(b.Calibration.Quantiles) == 0 {
 		return
@@ -64,12 +64,13 @@ func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups
 	printf(w, "note: intervals at level %g are infinite for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
 }
 
-// leastPValue returns the smallest p-value that the number of calibration rows allows, or 1
-// without a detector.
+// leastPValue returns the smallest p-value that is possible with the number of calibration
+// rows. Without a detector it is 1.
 func leastPValue(b *attach.Bundle) float64 { return hypothesis.LeastPValue(len(b.Calibration.OOD)) }
 
-// silent says what cannot be flagged because calibration rows are too few: all rows, or
-// those of some predicted classes. It returns "" if all rows can be flagged.
+// silent describes the rows that cannot be flagged because there are too few calibration
+// rows. These are all rows, or the rows of some predicted classes. It returns "" if all
+// rows can be flagged.
 func silent(b *attach.Bundle, o attach.PredictOptions) string {
 	alpha := cmp.Or(o.Alpha, b.Calibration.Alpha)
 	switch {
@@ -91,15 +92,15 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), display.Count(hypothesis.LeastRows(alpha)))
 }
 
-// noteSilent prints the result of silent.
+// noteSilent prints the result of silent as a note.
 func noteSilent(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	if says := silent(b, o); says != "" {
 		fmt.Fprintln(w, "note: "+says)
 	}
 }
 
-// rankedAmong returns the number of calibration rows that the score of a row is ranked
-// among, by the row's predicted class.
+// rankedAmong returns a function from the predicted class of a row to the number of
+// calibration rows that its score is compared with.
 func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int {
 	if !o.FlagByClass {
 		return func(int) int { return len(b.Calibration.OOD) }
@@ -111,7 +112,8 @@ func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int 
 	return func(class int) int { return counts[class] }
 }
 
-// noteSets says which classes are in every set because calibration rows are too few.
+// noteSets prints a note if every prediction set contains a class because it has too few
+// calibration rows.
 func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	always := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }

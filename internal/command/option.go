@@ -20,39 +20,39 @@ import (
 // table lists the flags of a command.
 type table []*option
 
-// option is a flag: where its value goes, what the value must be and what the flag
+// option is a flag: where its value goes, what the value must be, and what the flag
 // conflicts with. It implements cli.Flag.
 type option struct {
-	name string // without dashes; the flags -o and -v have the long names output and verbose
-	// usage says what the flag does. If the flag takes a value, usage begins with a
-	// placeholder for it and a colon: "FILE: .npz file to write".
+	name string // without dashes; -o and -v also have the long names output and verbose
+	// usage is the help text. If the flag takes a value, the text begins with a placeholder
+	// and a colon: "FILE: .npz file to write".
 	usage string
-	group string // heading of the help that the flag stands under
-	// to points to the variable that holds the default and takes the value, or is a
-	// func(string) error that reads it.
+	group string // heading of the flag in the help
+	// to receives the value. It points to a variable that holds the default, or it is a
+	// func(string) error that parses the value.
 	to   any
 	rule rule
-	// choices are the values that a shell completes. If to points to a string, no other
-	// value is valid.
+	// choices are the values that a shell offers. If to points to a string, no other value
+	// is valid.
 	choices   []string
-	list      bool // the value is a list of choices with commas between
+	list      bool // whether the value is a list of choices with commas between them
 	required  bool
 	file      fileKind
 	conflicts []conflict
 	given     bool
-	unfit     bool // has no effect on the .attach file that is open
+	unfit     bool // whether the flag has no effect on the open .attach file
 }
 
-// conflict is a condition in which a flag has no effect, and the reason that an error
-// gives. The condition depends on other flags and the model (when) or on the .attach file
-// (with). In the reason, M.attach stands for the path of that file.
+// conflict is a condition under which a flag has no effect or is not allowed, with the
+// reason for the error message. when depends on other flags and the model. with depends on
+// the .attach file. In the reason, M.attach stands for the path of this file.
 type conflict struct {
 	when   func() bool
 	with   func(*attach.Bundle) bool
 	reason string
 }
 
-// noEffect returns a conflict with other flags or the model.
+// noEffect returns a conflict with other flags or with the model.
 func noEffect(why string, when func() bool) conflict {
 	return conflict{when: when, reason: "has no effect " + why + "; leave it out"}
 }
@@ -62,13 +62,13 @@ func unsuited(why string, with func(*attach.Bundle) bool) conflict {
 	return conflict{with: with, reason: why}
 }
 
-// fileList takes the values of a flag that may be repeated and whose values name files.
+// fileList receives the values of a flag that may be repeated and whose values name files.
 type fileList interface {
 	add(value string) error
 	paths() []string
 }
 
-// fileKind says what a file that a flag names is used for.
+// fileKind is the purpose of the file that a flag names.
 type fileKind int
 
 const (
@@ -80,7 +80,7 @@ const (
 
 func (o *option) Names() []string               { return []string{o.name} }
 func (o *option) IsSet() bool                   { return o.given }
-func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse reads values
+func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse reads the values
 
 // isSwitch reports whether the flag takes no value.
 func (o *option) isSwitch() bool {
@@ -97,7 +97,7 @@ func (o *option) repeats() bool {
 	return false
 }
 
-// isEmpty reports whether the default of the flag is an empty text.
+// isEmpty reports whether the default of the flag is empty.
 func (o *option) isEmpty() bool {
 	switch to := o.to.(type) {
 	case *string:
@@ -108,7 +108,7 @@ func (o *option) isEmpty() bool {
 	return o.repeats()
 }
 
-// String returns the value as a user would type it.
+// String returns the value of the flag as a user would type it.
 func (o *option) String() string {
 	v := reflect.Indirect(reflect.ValueOf(o.to))
 	if v.Kind() == reflect.Func {
@@ -117,7 +117,7 @@ func (o *option) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
 }
 
-// placeholder returns the name of the flag's value, such as FILE.
+// placeholder returns the name of the flag's value in the help, such as FILE.
 func (o *option) placeholder() string {
 	if o.isSwitch() {
 		return ""
@@ -126,7 +126,7 @@ func (o *option) placeholder() string {
 	return value
 }
 
-// parse gives the flags their values and returns the other arguments, which may stand
+// parse sets the flags to their values and returns the remaining arguments. These may stand
 // before, between and after flags.
 func (t table) parse(c *cli.Context) (rest []string, err error) {
 	args := c.Args().Slice()
@@ -159,7 +159,7 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 	return rest, nil
 }
 
-// unknown returns the error for a flag that a command does not have.
+// unknown returns the error for a flag that the command does not have.
 func (t table) unknown(c *cli.Context, name string) error {
 	var names []string
 	for _, o := range t {
@@ -173,16 +173,16 @@ func (t table) unknown(c *cli.Context, name string) error {
 	return usagef("`%s` has no flag %s; `%[1]s --help` lists its flags", path(c), dashed(name))
 }
 
-// hasFlag reports whether an argument is a flag of the table, with a value or not.
+// hasFlag reports whether an argument is a flag of the table, with or without a value.
 func (t table) hasFlag(arg string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	return strings.HasPrefix(arg, "-") && t.find(name) != nil
 }
 
-// path returns the command as a user types it: "attach runtime install".
+// path returns the command as a user types it, such as "attach runtime install".
 func path(c *cli.Context) string { return c.Command.HelpName }
 
-// dashed returns a flag's name as the documentation writes it.
+// dashed returns the name of a flag with its dashes.
 func dashed(name string) string {
 	if name == "o" || name == "v" {
 		return "-" + name
@@ -190,7 +190,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// set reads a value that a user typed. Its errors name the flag.
+// set parses a value that the user typed. Its errors name the flag.
 func (o *option) set(text string) error {
 	if o.given && !o.repeats() && !o.isSwitch() {
 		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
@@ -254,7 +254,7 @@ func (o *option) set(text string) error {
 	return fmt.Errorf("%s is %s; %s", dashed(o.name), shown, check(value))
 }
 
-// parseInts reads a list such as "4,1,7".
+// parseInts parses a list such as "4,1,7".
 func parseInts(text string) ([]int, error) {
 	var list []int
 	for field := range strings.SplitSeq(text, ",") {
@@ -271,7 +271,7 @@ func parseInts(text string) ([]int, error) {
 // join concatenates tables.
 func join(tables ...table) table { return slices.Concat(tables...) }
 
-// unless adds conflicts to every flag of the table, before its existing ones.
+// unless adds conflicts to every flag of the table. They come before the existing ones.
 func (t table) unless(more ...conflict) table {
 	for _, o := range t {
 		o.conflicts = slices.Concat(more, o.conflicts)
@@ -279,7 +279,7 @@ func (t table) unless(more ...conflict) table {
 	return t
 }
 
-// under puts every flag of the table under one heading of the help.
+// under puts every flag of the table under a heading of the help.
 func (t table) under(group string) table {
 	for _, o := range t {
 		o.group = group
@@ -287,8 +287,8 @@ func (t table) under(group string) table {
 	return t
 }
 
-// check returns a usage error for the first flag that was given and that conflicts with
-// other flags or the model. It is called again when the model is known.
+// check returns a usage error for the first given flag that conflicts with other flags or
+// with the model. Commands call it again after they have opened the model.
 func (t table) check() error {
 	for _, o := range t {
 		for _, n := range o.conflicts {
@@ -300,8 +300,8 @@ func (t table) check() error {
 	return nil
 }
 
-// checkFor returns a usage error for the first flag that was given and that conflicts
-// with the .attach file at path.
+// checkFor returns a usage error for the first given flag that conflicts with the .attach
+// file at path.
 func (t table) checkFor(b *attach.Bundle, path string) (err error) {
 	for _, o := range t {
 		for _, n := range o.conflicts {
@@ -327,7 +327,7 @@ func (t table) pick(names ...string) table {
 	return some
 }
 
-// find returns the flag with a name, or nil.
+// find returns the flag with this name, or nil.
 func (t table) find(name string) *option {
 	switch name {
 	case "v":
@@ -341,7 +341,7 @@ func (t table) find(name string) *option {
 	return nil
 }
 
-// usable reports whether a flag was not given and would have an effect.
+// usable reports whether a flag was not given but would have an effect.
 func (t table) usable(name string) bool {
 	return slices.ContainsFunc(t.pick(name), func(o *option) bool {
 		return !o.given && !o.unfit && !slices.ContainsFunc(o.conflicts, func(n conflict) bool { return n.when != nil && n.when() })
@@ -368,13 +368,13 @@ func (t table) checkRequired(c *cli.Context) error {
 	return missing(c, list)
 }
 
-// missing returns the usage error for arguments that a command needs, with the usage of
-// the command below it.
+// missing returns the usage error for arguments that the command needs. The error includes
+// the usage of the command.
 func missing(c *cli.Context, what string) error {
 	return &usageError{msg: fmt.Sprintf("`%s` needs %s", path(c), what), usage: c.Command.UsageText}
 }
 
-// values returns the texts that the flag holds and that are not empty.
+// values returns the paths that the flag holds, without empty ones.
 func (o *option) values() []string {
 	switch to := o.to.(type) {
 	case fileList:
@@ -387,7 +387,7 @@ func (o *option) values() []string {
 	return nil
 }
 
-// files returns the files of a kind that flags name, each with its flag.
+// files returns the files of one kind that the flags name, each with its flag.
 func (t table) files(kind fileKind) []source {
 	var list []source
 	for _, o := range t {
@@ -400,12 +400,11 @@ func (t table) files(kind fileKind) []source {
 	return list
 }
 
-// source is a file and the flag or command that reads or writes it. The path may be
-// empty.
+// source is a file with the flag or command that reads or writes it. The path may be empty.
 type source struct{ path, by string }
 
-// protect returns a usage error if a result would overwrite one of reads or a file that a
-// flag reads.
+// protect returns a usage error if a result would overwrite an input file. Input files are
+// reads and the files that flags read.
 func (t table) protect(reads ...source) error {
 	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
 	for _, out := range t.files(resultFile) {
@@ -418,7 +417,7 @@ func (t table) protect(reads ...source) error {
 	return nil
 }
 
-// sameFile reports whether both paths lead to one file or folder that exists.
+// sameFile reports whether both paths lead to the same existing file or folder.
 func sameFile(a, b string) bool {
 	one, err := os.Stat(a)
 	if err != nil {
@@ -428,8 +427,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// writable returns an error if a result could not be written after the work, so that the
-// command fails before it.
+// writable returns an error if a result file cannot be created. A command calls it before
+// the work, so that the work is not lost.
 func (t table) writable(c *cli.Context) error {
 	for _, out := range t.files(resultFile) {
 		f, err := atomicfile.Create(c.Context, out.path)
@@ -441,13 +440,14 @@ func (t table) writable(c *cli.Context) error {
 	return nil
 }
 
-// argument is what a command takes beside its flags. Its zero value is none.
+// argument describes what a command takes in addition to its flags. The zero value means
+// that it takes nothing.
 type argument struct {
 	name     string
 	to       *string
-	list     *[]string // takes all arguments, in place of to
+	list     *[]string // receives all arguments, instead of to
 	optional bool
-	choices  []string // values that a shell completes
+	choices  []string // values that a shell offers
 }
 
 func (a argument) take(c *cli.Context, rest []string) error {
@@ -482,13 +482,13 @@ func firstLine(text string) string {
 	return line
 }
 
-// command returns a subcommand with these flags. Its steps run once the arguments have
-// been checked as far as possible without reading a file.
+// command returns a subcommand with these flags. Before it runs the steps, it checks the
+// arguments as far as possible without reading a file.
 func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) error) *cli.Command {
 	for _, o := range t {
 		c.Flags = append(c.Flags, o)
 	}
-	// The parser of the library silently ignores flags that follow an argument.
+	// The library's own parser silently ignores flags that follow an argument.
 	c.SkipFlagParsing, c.HideHelp = true, true
 	c.BashComplete = complete(c.Subcommands, t, a.choices)
 	c.Action = func(c *cli.Context) error {
@@ -516,8 +516,8 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	return &c
 }
 
-// usageError is a mistake in how the command was called, as opposed to a failure of the
-// work that was asked for.
+// usageError reports that the command was called wrongly. All other errors report that the
+// work failed.
 type usageError struct {
 	msg   string
 	usage string // lines to print below the message, or ""

@@ -22,7 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// tables returns the flags of every command.
+// tables returns the flags of every command by the command's name.
 func tables(commands []*cli.Command) map[string]table {
 	all := map[string]table{}
 	for _, c := range commands {
@@ -36,8 +36,8 @@ func tables(commands []*cli.Command) map[string]table {
 	return all
 }
 
-// TestNoOptionIsIgnored checks that a flag without an effect is an error of one sentence that
-// names it.
+// TestNoOptionIsIgnored checks that a flag without an effect is an error. The message is
+// one sentence and names the flag.
 func TestNoOptionIsIgnored(t *testing.T) {
 	conflicts := 0
 	for command, options := range tables(newApp(nil, io.Discard, io.Discard).Commands) {
@@ -70,8 +70,8 @@ func TestNoOptionIsIgnored(t *testing.T) {
 	}
 }
 
-// TestEveryOptionIsRead checks that the variable of each flag is read by a function that does
-// not build tables, or is a field of a library's options.
+// TestEveryOptionIsRead checks that the variable of each flag is used. It must be read by a
+// function that does not build tables, or be a field of a library's options.
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
 		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[evaluate.Options](),

@@ -29,10 +29,11 @@ var (
 	demoDone     = flag.String("demo", "", "a folder with attach-demo, as `attach demo` wrote it, and demo.log, what it printed; otherwise the test runs the demo")
 )
 
-// onTerminalVariable makes the command write as on a terminal.
+// onTerminalVariable is the environment variable that makes the command write as on a
+// terminal.
 const onTerminalVariable = "ATTACH_TEST_TERMINAL"
 
-// TestMain makes the test binary the command if it is called by the command's name.
+// TestMain runs the command instead of the tests if the test binary is called attach.
 func TestMain(m *testing.M) {
 	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "attach" {
 		var stdout io.Writer = os.Stdout
@@ -48,8 +49,8 @@ type shownTerminal struct{ io.Writer }
 
 func (shownTerminal) IsTerminal() bool { return true }
 
-// TestPages runs the blocks of pages that teach, in order, and compares what they print
-// with the output that the page shows. CONTRIBUTING.md explains the format.
+// TestPages runs the blocks of the tutorial pages in order. It compares their output with
+// the output on the page. CONTRIBUTING.md explains the format of the pages.
 func TestPages(t *testing.T) {
 	if os.Getenv("ATTACH_PAGES") == "" {
 		t.Skip("takes minutes; ATTACH_PAGES=1 runs it")
@@ -74,7 +75,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// teachingPages are the pages whose blocks are run.
+// teachingPages returns the pages whose blocks TestPages runs.
 func teachingPages(t *testing.T) []string {
 	t.Helper()
 	paths := []string{"../../README.md"}
@@ -88,8 +89,8 @@ func teachingPages(t *testing.T) []string {
 	return paths
 }
 
-// TestPageCommands checks that the calls of attach on pages that teach parse, also those in
-// blocks that are not run.
+// TestPageCommands checks that all calls of attach on tutorial pages can be parsed, even in
+// blocks that TestPages does not run.
 func TestPageCommands(t *testing.T) {
 	calls := 0
 	for _, path := range teachingPages(t) {
@@ -109,7 +110,7 @@ func TestPageCommands(t *testing.T) {
 	}
 }
 
-// TestPageCommandsCanFail checks that TestPageCommands tells right from wrong.
+// TestPageCommandsCanFail checks that TestPageCommands detects wrong calls.
 func TestPageCommandsCanFail(t *testing.T) {
 	for _, call := range []string{"frob", "inspect", "fit m.onnx --x", "fit m.onnx --frob 3 --x a -o b", "compare m.onnx --x a --test b", "predict m.attach --x a --alpha 2"} {
 		if parses(shellFields(call)) == nil {
@@ -120,8 +121,8 @@ func TestPageCommandsCanFail(t *testing.T) {
 
 var callEnd = regexp.MustCompile(` (#|\||&&|\|\||[12&]?>|<|&$)|;|\)|$`)
 
-// shellCalls returns the arguments of the calls of attach in shell blocks of a page, and in
-// its indented code.
+// shellCalls returns the calls of attach in the shell blocks and the indented code of a
+// page.
 func shellCalls(page string) (calls []string) {
 	lines := strings.Split(page, "\n")
 	var code strings.Builder
@@ -145,8 +146,8 @@ func shellCalls(page string) (calls []string) {
 	return calls
 }
 
-// TestPageGo checks that the Go code of all pages is part of an example, or a program that
-// builds.
+// TestPageGo checks the Go code of all pages. It must be part of an example, or be a
+// program that builds.
 func TestPageGo(t *testing.T) {
 	shell := newPageShell(t)
 	blocks := 0
@@ -181,7 +182,7 @@ func (s *pageShell) checkPageGo(t *testing.T, path string, blocks *int) error {
 	return nil
 }
 
-// TestPagesCanFail checks that TestPages tells right from wrong.
+// TestPagesCanFail checks that TestPages detects wrong pages and accepts right ones.
 func TestPagesCanFail(t *testing.T) {
 	shell := newPageShell(t)
 	const fence = "```"
@@ -232,9 +233,9 @@ func TestPagesCanFail(t *testing.T) {
 // pageShell runs the blocks of pages.
 type pageShell struct {
 	env     []string
-	root    string // of the repository
-	demo    string // a folder with attach-demo and demo.log, or empty until it is asked for
-	example string // the Go code of examples
+	root    string // root folder of the repository
+	demo    string // folder with attach-demo and demo.log, or empty if the demo has not run
+	example string // Go code of all examples
 }
 
 func newPageShell(t *testing.T) *pageShell {
@@ -255,7 +256,7 @@ func newPageShell(t *testing.T) *pageShell {
 		t.Skip(err)
 	}
 	s := &pageShell{root: root, demo: *demoDone}
-	// One thread, so that pages show the same numbers on every machine.
+	// With one thread, pages show the same numbers on every machine.
 	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "ORT_LIB="+orttest.Open(t).Library().Path, "GOMAXPROCS=1",
 		"NO_COLOR=1", "TESTMODELS="+filepath.Join(root, "testmodels"))
 	var code strings.Builder
@@ -274,8 +275,8 @@ func newPageShell(t *testing.T) *pageShell {
 	return s
 }
 
-// demoFolder returns a folder with attach-demo, as `attach demo` wrote it once for all
-// pages, and demo.log, what it printed.
+// demoFolder returns a folder with attach-demo and with demo.log, the output of `attach
+// demo`. It runs the demo only once for all pages.
 func (s *pageShell) demoFolder(t *testing.T) string {
 	if s.demo == "" {
 		dir, err := os.MkdirTemp("", "attach-pages")
@@ -295,9 +296,9 @@ func (s *pageShell) demoFolder(t *testing.T) string {
 // pageBlock is a fenced block of a page.
 type pageBlock struct {
 	language, text, indent string
-	first, last            int      // lines of the text in the page, half open
-	comments               []string // the HTML comments that end right before it
-	follows                bool     // only empty lines are between it and the block before
+	first, last            int      // range of lines of the text in the page; last is excluded
+	comments               []string // HTML comments directly before the block
+	follows                bool     // whether only empty lines separate it from the block before
 }
 
 var (
@@ -332,8 +333,8 @@ func blocksOf(lines []string) (blocks []pageBlock) {
 	return blocks
 }
 
-// run runs a page's blocks and returns the page with what they print. wrong is called for
-// each block that fails or prints something else than shown.
+// run runs the blocks of a page. It returns the page with the output that they print. It
+// calls wrong for each block that fails or prints something else than the page shows.
 func (s *pageShell) run(t *testing.T, page string, wrong func(format string, args ...any)) string {
 	lines := strings.Split(page, "\n")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -343,9 +344,9 @@ func (s *pageShell) run(t *testing.T, page string, wrong func(format string, arg
 	if err := os.Mkdir(filepath.Join(dir, "page"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	at := filepath.Join(dir, "page") // where the next block runs
+	at := filepath.Join(dir, "page") // folder in which the next block runs
 	printed, checked := "", false
-	moved := 0 // by how many lines a rewritten output moved those after it
+	moved := 0 // number of lines that rewritten output has added to the page so far
 	for _, b := range blocksOf(slices.Clone(lines)) {
 		if checked && b.follows && slices.Contains([]string{"text", "csv", "json"}, b.language) {
 			checked = false
@@ -394,14 +395,14 @@ func (s *pageShell) run(t *testing.T, page string, wrong func(format string, arg
 		printed, err = s.block(t, dir, &at, how, script)
 		if status := exitStatus(err); status != how.status {
 			wrong("line %d: exit status %d, want %d, of\n%s\n%s", b.first, status, how.status, b.text, printed)
-			return strings.Join(lines, "\n") // what follows needs its files
+			return strings.Join(lines, "\n") // later blocks need the files of this one
 		}
 		checked = script != ""
 	}
 	return strings.Join(lines, "\n")
 }
 
-// handling is how comments ask for a block to be run.
+// handling holds what the comments before a block say about how to run it.
 type handling struct {
 	notRun, terminal, demo bool
 	status                 int
@@ -435,10 +436,12 @@ func readComments(comments []string) (h handling, err error) {
 	return h, nil
 }
 
-// block runs a script in the folder where the last one ended, and returns what it prints.
+// block runs a script and returns its output. at is the folder in which it starts, and then
+// the folder in which it ended.
 func (s *pageShell) block(t *testing.T, dir string, at *string, how handling, script string) (string, error) {
 	state := filepath.Join(dir, "state")
-	// The demo itself ran once, for all pages: its folder and its output are copied.
+	// The demo has run once for all pages. The script gets a copy of its folder and its
+	// output.
 	prelude := "trap 'pwd >" + state + "' EXIT\n"
 	if how.demo {
 		prelude += "attach demo >/dev/null\ncd attach-demo\n"
@@ -480,7 +483,7 @@ var (
 	moduleName = regexp.MustCompile(`^\s*(\w+)`)
 )
 
-// imported returns the top-level modules that a program of Python imports.
+// imported returns the top-level modules that a Python program imports.
 func imported(program string) (modules []string) {
 	for _, m := range importLine.FindAllStringSubmatch(program, -1) {
 		for _, part := range strings.Split(cmp.Or(m[1], m[2]), ",") {
@@ -490,7 +493,7 @@ func imported(program string) (modules []string) {
 	return modules
 }
 
-// python returns the Python for a program, or the name of a module that it lacks.
+// python returns a Python interpreter for a program, and the first module that it lacks.
 func (s *pageShell) python(t *testing.T, program string) (path, missing string) {
 	path = os.Getenv("ATTACH_PYTHON")
 	if path == "" {
@@ -505,13 +508,13 @@ func (s *pageShell) python(t *testing.T, program string) (path, missing string) 
 	return path, ""
 }
 
-// checkGo checks that code is part of an example, or builds a program.
+// checkGo returns an error unless code is part of an example or a program that builds.
 func (s *pageShell) checkGo(t *testing.T, code string) error {
 	code = strings.TrimRight(code, "\n")
 	indented := "\t" + strings.ReplaceAll(code, "\n", "\n\t")
 	for _, text := range []string{code, indented, strings.ReplaceAll(indented, "\n\t\n", "\n\n")} {
 		if strings.Contains(s.example, text+"\n") {
-			return nil // go vet ./... checks it
+			return nil // go vet ./... checks the examples
 		}
 	}
 	if !strings.HasPrefix(code, "package main\n") {
@@ -531,8 +534,8 @@ func (s *pageShell) checkGo(t *testing.T, code string) error {
 
 const anyLines = "..."
 
-// rewritten is the output that a page shows after it was rewritten: as many lines before
-// and after a line of dots as it had.
+// rewritten returns the lines that a page shall show instead of shown. If shown has a line
+// of dots, the result keeps as many lines before and after the dots.
 func rewritten(printed, shown string) []string {
 	all := outputLines(printed)
 	old := strings.Split(strings.TrimRight(shown, "\n"), "\n")
@@ -559,10 +562,10 @@ func outputLines(text string) []string {
 	return lines
 }
 
-// sameOutput compares what was printed with what a page shows. Lines of dots stand for any
-// number of lines.
+// sameOutput reports whether the output printed is what the page shows. A line of dots
+// stands for any number of lines.
 func sameOutput(printed, shown string) bool {
-	timed := 0 // columns of times at the end of a table
+	timed := 0 // number of columns with times at the end of the table
 	return sameFrom(outputLines(printed), outputLines(shown), &timed)
 }
 
@@ -582,7 +585,7 @@ func sameFrom(printed, shown []string, timed *int) bool {
 		}
 		switch {
 		case strings.Contains(want, "(µs/row)"):
-			*timed = 2 // "fit (s)" and "score (µs/row)"
+			*timed = 2 // the columns "fit (s)" and "score (µs/row)"
 		case strings.TrimSpace(want) == "":
 			*timed = 0
 		}
@@ -597,8 +600,8 @@ var (
 	numbers   = regexp.MustCompile(`\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?`)
 )
 
-// sameLine compares lines. Times, digests and white space may differ, and numbers by what
-// another processor rounds otherwise.
+// sameLine reports whether two lines are equal except for times, digests and white space.
+// Numbers may differ by 0.002 plus 1 %, because processors round differently.
 func sameLine(printed, shown string, timed int) bool {
 	var texts [2]string
 	var found [2][]float64
@@ -622,8 +625,8 @@ func sameLine(printed, shown string, timed int) bool {
 	})
 }
 
-// TestMethodsPage checks that docs/reference/methods.md contains what `attach methods
-// --markdown` prints.
+// TestMethodsPage checks that docs/reference/methods.md contains the output of `attach
+// methods --markdown`.
 func TestMethodsPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/methods.md")
 	if err != nil {
@@ -634,8 +637,9 @@ func TestMethodsPage(t *testing.T) {
 	}
 }
 
-// parses runs a command that is cancelled already, so that it ends once its
-// arguments have been read. Only mistakes of usage are errors.
+// parses returns the usage error of a call, or nil if args can be parsed. It runs the
+// command with a cancelled context, so that the command stops after it has read its
+// arguments.
 func parses(args []string) error {
 	app := newApp(nil, io.Discard, io.Discard)
 	replaceWork(app.Commands)
@@ -649,7 +653,8 @@ func parses(args []string) error {
 	return nil
 }
 
-// replaceWork leaves out what needs no file and would be done all the same.
+// replaceWork replaces the actions of commands that would do their work even with a
+// cancelled context.
 func replaceWork(commands []*cli.Command) {
 	for _, c := range commands {
 		replaceWork(c.Subcommands)

@@ -10,17 +10,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// parquetTable writes typed columns: a field of several values is a list, and
-// draws of several targets are lists of lists.
+// parquetTable writes a .parquet file with typed columns. A field with several values
+// becomes a list. Samples of several targets become a list of lists.
 type parquetTable struct {
 	to  io.Writer
 	w   *parquet.GenericWriter[any]
-	row parquet.Row // used again for the next
-	// held is how many values the writer holds in memory.
+	row parquet.Row // reused for the next row
+	// held is the number of values that the writer holds in memory.
 	held int
 }
 
-// mostHeld bounds the values that a writer holds before they go to the file.
+// mostHeld is the number of values at which the writer flushes them to the file.
 const mostHeld = 1 << 21
 
 func (t *parquetTable) write(row []field) error {
@@ -48,8 +48,8 @@ func (t *parquetTable) close() error {
 	return t.w.Close()
 }
 
-// ordered are the columns of a table; those of a parquet.Group are in the order of
-// their names.
+// ordered is a parquet.Group that keeps the order of its columns. A plain parquet.Group
+// sorts them by name.
 type ordered struct {
 	parquet.Group
 	fields []parquet.Field
@@ -57,7 +57,7 @@ type ordered struct {
 
 func (o ordered) Fields() []parquet.Field { return o.fields }
 
-// parquetSchema is that of rows with such fields.
+// parquetSchema returns the schema for rows with the fields of row.
 func parquetSchema(row []field) *parquet.Schema {
 	nodes := parquet.Group{}
 	for _, f := range row {
@@ -100,9 +100,9 @@ func parquetNode(value any) parquet.Node {
 	return parquet.String()
 }
 
-// appendParquet adds the values of one column of a row. Each says whether it begins
-// a list, by its repetition level, and which of the lists around it hold something,
-// by its definition level.
+// appendParquet appends the values of one column to a row. The repetition level of a value
+// says whether it begins a new list. Its definition level says how many of the nested lists
+// around it are not empty.
 func appendParquet(row parquet.Row, column int, value any) parquet.Row {
 	add := func(v parquet.Value, repetition, definition int) {
 		row = append(row, v.Level(repetition, definition, column))

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestParquetTable reads back what was written: every kind of value, empty lists, infinite
-// numbers, and columns in the order of the fields.
+// TestParquetTable reads a written file back. It checks every kind of value, empty lists,
+// infinite numbers, and the order of the columns.
 func TestParquetTable(t *testing.T) {
 	type row struct {
 		Input   string      `parquet:"input"`

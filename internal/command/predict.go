@@ -26,14 +26,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// mostSamples bounds the memory of --samples.
+// mostSamples limits the memory that --samples needs.
 const mostSamples = 100_000
 
 // predicting holds the flags of attach predict.
 type predicting struct {
 	attachedFlags
 	out, side, report string
-	id                string // column that identifies rows
+	id                string // table column that identifies rows
 }
 
 func predictCommand() *cli.Command {
@@ -88,13 +88,13 @@ attach predict toy_regressor.attach --x toy_test.npz --level 0.8 --quantiles 0.1
 	}, argument{name: "M.attach", to: &f.path}, f.table.pick("report").writable, f.run)
 }
 
-// setLevels reads --quantiles.
+// setLevels parses --quantiles.
 func (f *predicting) setLevels(list string) (err error) {
 	f.o.Levels, err = parseFractions("--quantiles", list)
 	return err
 }
 
-// parseFractions reads a list such as "0.1,0.5" of a flag.
+// parseFractions parses a list such as "0.1,0.5" from a flag.
 func parseFractions(option, list string) ([]float64, error) {
 	var fractions []float64
 	for field := range strings.SplitSeq(list, ",") {
@@ -170,7 +170,7 @@ func (f *predicting) run(c *cli.Context) error {
 	return nil
 }
 
-// predicted holds what was predicted.
+// predicted holds the results of a call of attach predict.
 type predicted struct {
 	call                    *predicting
 	asked                   attach.PredictOptions
@@ -179,12 +179,12 @@ type predicted struct {
 	gaps                    *attach.GapCounter
 	worst                   worst
 	rows, flagged, accepted int
-	sets, inSets            int         // rows with a prediction set, and the classes in all sets
-	byClass                 map[int]int // rows by predicted class
+	sets, inSets            int         // number of rows with a prediction set, and number of classes in all sets
+	byClass                 map[int]int // number of rows for each predicted class
 	pValues                 [hypothesis.Bins]int
 }
 
-// write writes a row for each prediction.
+// write predicts all rows and writes them to the table.
 func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t tableWriter, p *progress) error {
 	var fields []func(attach.Prediction) field
 	var row []field
@@ -201,7 +201,7 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 	}
 	for prediction, err := range predictor.Stream(ctx, rows) {
 		if err != nil {
-			t.close() // standard output keeps what came before, in whole rows
+			t.close() // standard output keeps the complete rows before the error
 			return inputs.InFile(f.x, err)
 		}
 		if fields == nil {
@@ -228,12 +228,12 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 		done++
 		p.set(done, r.opened.N)
 	}
-	p.end() // a preview is printed below
+	p.end() // remove the progress line, because a preview may follow
 	return t.close()
 }
 
-// predictionFields returns functions that make the fields of each prediction. first is one
-// of the predictions, and classes are the names of classes.
+// predictionFields returns the functions that make the fields of a prediction. first is an
+// example of a prediction, and classes are the names of the classes.
 func predictionFields(first attach.Prediction, o attach.PredictOptions, classes []string) []func(attach.Prediction) field {
 	var fields []func(attach.Prediction) field
 	add := func(name string, value func(attach.Prediction) any) {
@@ -282,7 +282,7 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		target("prediction", false, func(t attach.Target) float64 { return t.Value })
 	}
 	if len(first.Targets) > 0 && !math.IsNaN(first.Targets[0].Lower) {
-		target("median", false, func(t attach.Target) float64 { return t.Median }) // NaN if nothing is known of the target
+		target("median", false, func(t attach.Target) float64 { return t.Median }) // NaN if the predicted distribution is unknown
 		target("lower", o.Smoothed, func(t attach.Target) float64 { return t.Lower })
 		target("upper", o.Smoothed, func(t attach.Target) float64 { return t.Upper })
 		for l, level := range o.Levels {
@@ -311,7 +311,8 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	return fields
 }
 
-// namesOf returns the names of classes. A class without a name has its number.
+// namesOf returns the names of classes. If a class has no name, its number takes the place
+// of the name.
 func namesOf(set []int, classes []string) []string {
 	list := make([]string, len(set))
 	for i, c := range set {
@@ -340,8 +341,7 @@ func (r *predicted) add(p attach.Prediction) {
 	}
 }
 
-// expected returns the counts of p-values that are expected if all rows are
-// in-distribution.
+// expected returns the expected histogram of p-values if all rows are in-distribution.
 func (r *predicted) expected() []float64 {
 	among, all := rankedAmong(r.bundle, r.asked), make([]float64, hypothesis.Bins)
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
@@ -350,8 +350,8 @@ func (r *predicted) expected() []float64 {
 	return all
 }
 
-// flags returns a sentence on how many rows were flagged and how many are expected by
-// mistake, or "" if no row can be flagged.
+// flags returns a sentence with the number of flagged rows, and the number expected if all
+// rows are in-distribution. It returns "" if no row can be flagged.
 func (r *predicted) flags() string {
 	alpha := cmp.Or(r.asked.Alpha, r.bundle.Calibration.Alpha)
 	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
@@ -368,10 +368,10 @@ func (r *predicted) flags() string {
 	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)
 }
 
-// meanSet returns the average size of a prediction set.
+// meanSet returns the mean size of a prediction set.
 func (r *predicted) meanSet() float64 { return float64(r.inSets) / float64(r.sets) }
 
-// say prints a summary.
+// say prints a summary of the predictions.
 func (r *predicted) say(w io.Writer) {
 	if r.sets > 0 {
 		fmt.Fprintf(w, "average prediction-set size %.3g at level %g\n", r.meanSet(), cmp.Or(r.asked.Level, r.bundle.Calibration.Level))
@@ -381,7 +381,8 @@ func (r *predicted) say(w io.Writer) {
 	}
 }
 
-// noteAccepted prints how rows are accepted. s is nil without --max-error.
+// noteAccepted prints how many predictions are accepted, and why. s is nil without
+// --max-error.
 func (r *predicted) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	switch {
 	case s == nil:

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// mostFlagged is how many rows a report shows.
+	// mostFlagged is the maximum number of rows in a report.
 	mostFlagged = 200
-	// mostCells is how many columns of a table it shows beside them.
+	// mostCells is the maximum number of columns of the input table that a report shows.
 	mostCells = 30
 )
 
-// worst holds the flagged rows that a report shows, highest score first.
+// worst holds the flagged rows of a report, the highest score first.
 type worst []worstRow
 
 type worstRow struct {
@@ -31,13 +31,14 @@ type worstRow struct {
 	fields []field
 }
 
-// add keeps a row if a report shows it. The caller reuses fields.
+// add keeps a flagged row if its score is among the mostFlagged highest. It copies fields,
+// because the caller reuses them.
 func (w *worst) add(row int, p attach.Prediction, fields []field) {
 	if !p.Flag {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(*w, p.Score, func(r worstRow, score float64) int {
-		if r.score >= score { // the first of equal scores comes first
+		if r.score >= score { // among equal scores, the earlier row comes first
 			return -1
 		}
 		return 1
@@ -49,7 +50,7 @@ func (w *worst) add(row int, p attach.Prediction, fields []field) {
 	*w = (*w)[:min(mostFlagged, len(*w))]
 }
 
-// columns returns the table of these rows.
+// columns returns the fields of the rows as columns of a table.
 func (w worst) columns() []report.Column {
 	var list []report.Column
 	if len(w) == 0 {
@@ -74,7 +75,7 @@ func (w worst) columns() []report.Column {
 			list = append(list, c)
 		}
 		switch v := first.value.(type) {
-		case bool, draws: // all are flagged, and samples are many
+		case bool, draws: // left out, because all rows are flagged and samples are too many
 		case []number:
 			for i := range v {
 				add(fmt.Sprintf("%s_%d", first.name, i), func(value any) any { return value.([]number)[i] })
@@ -88,7 +89,8 @@ func (w worst) columns() []report.Column {
 	return list
 }
 
-// byName leaves out numbers of classes if they have names, and sizes of sets.
+// byName replaces the numbers of classes by their names if they have names. It also leaves
+// out the sizes of prediction sets.
 func byName(list []report.Column) []report.Column {
 	find := func(name string) int {
 		return slices.IndexFunc(list, func(c report.Column) bool { return c.Name == name })
@@ -99,7 +101,7 @@ func byName(list []report.Column) []report.Column {
 			continue
 		}
 		for i, text := range list[name].Text {
-			if text == "" && list[number].Numbers != nil { // the class has no name
+			if text == "" && list[number].Numbers != nil { // a class without a name keeps its number
 				list[name].Text[i] = fmt.Sprint(list[number].Numbers[i])
 			}
 		}
@@ -150,8 +152,9 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	return writePage(ctx, f.report, report.Flagged(page))
 }
 
-// beside puts the texts that the model reads before its predictions, because people compare
-// them, and cells of numbers, which may be many, behind.
+// beside adds columns of the input table to the columns of predictions. Texts go before the
+// predictions, because people compare the two. Numbers go to the end, because they may be
+// many.
 func beside(answers, cells []report.Column) []report.Column {
 	reasons := slices.IndexFunc(answers, func(c report.Column) bool { return reason(c) == 0 })
 	if reasons < 0 {
@@ -168,12 +171,13 @@ func beside(answers, cells []report.Column) []report.Column {
 	return slices.Concat(answers[:reasons], texts, answers[reasons:], numbers)
 }
 
-// reason orders columns: why a row is flagged comes after its name.
+// reason returns the sort key of a column. The name of the row comes first, and then the
+// reasons why it is flagged.
 func reason(c report.Column) int {
 	return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
 }
 
-// numbers returns the numbers of the rows.
+// numbers returns the row numbers of the flagged rows.
 func (w worst) numbers() []int {
 	list := make([]int, len(w))
 	for i, r := range w {
@@ -182,7 +186,7 @@ func (w worst) numbers() []int {
 	return list
 }
 
-// cellsOf returns the cells of the rows, if they come from a table with named columns.
+// cellsOf returns cells of the rows if the rows come from a table with column names.
 func cellsOf(ctx context.Context, set *inputs.Set, rows []int) (list []report.Column, err error) {
 	columns, err := set.Cells(ctx, rows)
 	for _, c := range columns[:min(mostCells, len(columns))] {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// TestWorst checks that the flagged rows with the highest scores are kept, in order; among
-// equal scores the first.
+// TestWorst checks that the flagged rows with the highest scores are kept in order. Among
+// rows with equal scores, the first ones are kept.
 func TestWorst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var w worst
@@ -46,8 +46,9 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestWorstColumns checks the columns beside the name: the reason for the flag comes first,
-// classes have their names if known, targets have one column each, and samples have none.
+// TestWorstColumns checks the columns of a report. The reason for the flag follows the name
+// of the row. Classes have their names if known. Each target has a column, and samples have
+// none.
 func TestWorstColumns(t *testing.T) {
 	var w worst
 	for row := range 2 {

@@ -11,35 +11,36 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// previewRows is how many rows a preview shows, and previewCell how many characters of a
-// text.
+// previewRows is the number of rows that a preview shows. previewCell is the number of
+// characters that it shows of a text.
 const (
 	previewRows = 10
 	previewCell = 40
 )
 
-// previewTable shows the first rows on a terminal, in aligned columns. It leaves out columns
-// that say little to a reader, and says how to write them all.
+// previewTable shows the first rows on a terminal in aligned columns. It leaves out columns
+// that are mainly for programs, and tells the user how to write all columns.
 type previewTable struct {
 	w       io.Writer
 	colour  bool
 	names   []string
 	cells   [][]string
-	numeric []bool // by column
+	numeric []bool // whether each column holds numbers
 	rows    int
 }
 
-// previewOf returns a table for a terminal, or nil if w is none.
+// previewOf returns a preview table if w is a terminal, and otherwise nil.
 func previewOf(w io.Writer) *previewTable {
 	t, ok := w.(*terminal)
 	if !ok {
 		return nil
 	}
-	// Cells are made printable here, because the terminal would escape colours.
+	// previewTable escapes the cells itself, because the terminal would also escape the
+	// colours.
 	return &previewTable{w: t.raw, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// previewed reports whether a column is shown.
+// previewed reports whether the preview shows a column.
 func previewed(name string, row []field) bool {
 	has := func(name string) bool { return slices.ContainsFunc(row, func(f field) bool { return f.name == name }) }
 	switch name {
@@ -70,7 +71,7 @@ func (t *previewTable) write(row []field) error {
 	return nil
 }
 
-// previewText returns a value in few characters, and whether it is a number.
+// previewText formats a value with few characters, and reports whether it is a number.
 func previewText(f field) (text string, numeric bool) {
 	short := func(n number) string { return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%.4g", n.x), "+")) }
 	switch v := f.value.(type) {

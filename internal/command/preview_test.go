@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPreview: columns are aligned, a flag is red, columns for machines are left out, and
-// only the first rows are shown.
+// TestPreview checks that columns are aligned and flags are red. Columns for programs are
+// left out, and only the first rows are shown.
 func TestPreview(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out strings.Builder

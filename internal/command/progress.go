@@ -9,11 +9,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// progress is a line on a terminal that rewrites itself. If the output is not a terminal, it
-// prints nothing.
+// progress shows a line of progress that it overwrites. It prints nothing if the output is
+// not a terminal.
 type progress struct {
 	mu      sync.Mutex
-	w       io.Writer // nil: silent
+	w       io.Writer // nil if the output is not a terminal
 	label   string
 	started time.Time
 	shown   time.Time
@@ -22,7 +22,7 @@ type progress struct {
 func newProgress(w io.Writer, label string) *progress {
 	p := &progress{label: label, started: time.Now()}
 	if t, ok := w.(*terminal); ok {
-		p.w = t.raw // the line is removed by an escape sequence
+		p.w = t.raw // the terminal would escape the sequence that erases the line
 	}
 	return p
 }
@@ -52,7 +52,7 @@ func (p *progress) show(fraction float64, what string) {
 	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
 }
 
-// rate returns how many inputs are done, and how many per second.
+// rate returns how many inputs are done, and how many are done per second.
 func (p *progress) rate(done int) string {
 	if p.w == nil {
 		return ""
@@ -64,7 +64,7 @@ func (p *progress) rate(done int) string {
 	return text
 }
 
-// end removes the line.
+// end erases the line of progress.
 func (p *progress) end() {
 	if p.w == nil {
 		return

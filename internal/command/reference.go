@@ -10,7 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// markdownReference prints the reference of all commands, docs/reference/commands.md.
+// markdownReference prints docs/reference/commands.md, the reference of all commands.
 func markdownReference(b *strings.Builder, app *cli.App) {
 	b.WriteString("# Commands\n\n" +
 		"<!-- Written by `attach help --markdown`; change the help of the command instead. -->\n\n" +
@@ -69,12 +69,13 @@ func markdownCommand(b *strings.Builder, name string, c *cli.Command) {
 	}
 }
 
-// sentenceOf makes a sentence of a summary.
+// sentenceOf turns the summary of a command into a sentence.
 func sentenceOf(summary string) string {
 	return strings.ToUpper(summary[:1]) + summary[1:] + "."
 }
 
-// inMarkdown escapes characters that Markdown takes for something else, except in code.
+// inMarkdown escapes characters that have a meaning in Markdown. It leaves inline code as
+// it is.
 func inMarkdown(text string) string {
 	parts := strings.Split(text, "`")
 	for i := range parts {
@@ -86,7 +87,7 @@ func inMarkdown(text string) string {
 	return strings.Join(parts, "`")
 }
 
-// manPage prints a page for man(1).
+// manPage prints the manual page for the program man.
 func manPage(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, ".TH ATTACH 1 \"\" \"attach %s\" \"User Commands\"\n", version.String())
 	fmt.Fprintf(b, ".SH NAME\nattach \\- %s\n.SH SYNOPSIS\n.B attach\n.I COMMAND\n[arguments]\n", roff(app.Usage))
@@ -114,7 +115,7 @@ func manPage(b *strings.Builder, app *cli.App) {
 	}
 }
 
-// aboutAttach introduces the man page.
+// aboutAttach is the description in the man page.
 const aboutAttach = "attach adds calibrated uncertainty to an ONNX model you already have: images, text or tables, without retraining it. " +
 	"It flags inputs that are unlike the calibration data, and gives prediction intervals for regressors and prediction sets for classifiers."
 
@@ -140,7 +141,7 @@ func manCommand(b *strings.Builder, name string, c *cli.Command) {
 	}
 }
 
-// manBlock prints lines as they are.
+// manBlock prints text without filling its lines.
 func manBlock(b *strings.Builder, text string) {
 	b.WriteString(".PP\n.nf\n.RS\n")
 	for line := range strings.SplitSeq(text, "\n") {
@@ -149,8 +150,9 @@ func manBlock(b *strings.Builder, text string) {
 	b.WriteString(".RE\n.fi\n")
 }
 
-// roff escapes text for a man page, whose formatters may expect ASCII. A line must not begin
-// with a control character.
+// roff escapes text for a man page. Characters outside ASCII are escaped, because some
+// formatters expect ASCII. A line that begins with . or ' is escaped, because it would be a
+// command.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
 	var b strings.Builder

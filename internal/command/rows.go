@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// rowFlags are the flags that say how rows are read.
+// rowFlags holds the flags that say how rows are read.
 type rowFlags modelrows.ReadOptions
 
 // reading reads the rows of one command.
@@ -26,8 +26,8 @@ type reading struct {
 	stderr io.Writer
 }
 
-// rowOptions returns the flags that say how inputs are read. all are the flags of the
-// command, and textless is the conflict with a model that reads no text.
+// rowOptions returns the flags that say how rows are read. all points to all flags of the
+// command. textless is the conflict with a model that reads no text.
 func (r *rowFlags) rowOptions(all *table, textless conflict) table {
 	noImages := noEffect("because no input is an image file", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
 	return table{
@@ -42,7 +42,7 @@ func (r *rowFlags) rowOptions(all *table, textless conflict) table {
 	}.under(groupColumns)
 }
 
-// sliceOption returns a flag that takes some rows of what another flag names.
+// sliceOption returns a flag that selects rows from the inputs that another flag names.
 func sliceOption(name, of string, to *inputs.Slice, unused ...conflict) *option {
 	return &option{name: name, group: groupData, conflicts: unused, usage: "START:END: use only these rows of " + of + ", counted from 0 as in Python: 0:4000, :100 or -500:",
 		to: func(text string) error {
@@ -55,8 +55,8 @@ func sliceOption(name, of string, to *inputs.Slice, unused ...conflict) *option 
 		}}
 }
 
-// columnNames reads names of columns with commas between. A name that contains a comma
-// stands in quotes.
+// columnNames returns a function that parses names of columns with commas between them. A
+// name that contains a comma needs quotation marks.
 func columnNames(option string, to *[]string) func(string) error {
 	return func(list string) error {
 		names, err := csv.NewReader(strings.NewReader(list)).Read()
@@ -68,42 +68,42 @@ func columnNames(option string, to *[]string) func(string) error {
 	}
 }
 
-// mayBeImages reports whether inputs may be image files.
+// mayBeImages reports whether inputs may contain image files.
 func mayBeImages(s source) bool {
 	ext := strings.ToLower(filepath.Ext(s.path))
 	return ext != ".npy" && ext != ".npz" && (ext == ".parquet" || !inputs.IsTable(s.path))
 }
 
-// groupsOption returns --groups. what ends its description.
+// groupsOption returns --groups. what is the end of its help text.
 func (r *rowFlags) groupsOption(what string, unused ...conflict) table {
 	return table{{name: "groups", to: &r.Groups, group: groupColumns, conflicts: unused,
 		usage: "NAME: column of a table, or array of an .npz file, that names each row's group" + what}}
 }
 
-// targeted is the conflict of a file of targets with --target.
+// targeted returns the conflict between --target and a flag that names a file of targets.
 func (r *rowFlags) targeted() conflict {
 	return noEffect("with --target, which names the targets too", func() bool { return r.Target != nil })
 }
 
-// pickless is the conflict of --folder-labels with a command that needs labels only for
+// pickless returns the conflict of --folder-labels with a command that uses labels only for
 // --keep-classes.
 func (r *rowFlags) pickless(unlabelled func() bool) conflict {
 	return noEffect("here without --keep-classes, which selects rows by their labels", func() bool { return len(r.Classes) == 0 && unlabelled() })
 }
 
-// textless is the conflict with a model that has no tokenizer.
+// textless returns the conflict with a model that has no tokenizer.
 func (r *reading) textless() conflict {
 	return noEffect("for a model without a tokenizer", func() bool { return r.Model != nil && !r.Inputs.HasText })
 }
 
-// begin is a step that reads the files of class names and preprocessing.
+// begin is a step of the command that reads the files of --class-names and --preprocess.
 func (r *reading) begin(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
 	return r.Begin(modelrows.ReadOptions(r.rowFlags), noting(r.stderr))
 }
 
-// features runs the model on the set and returns features, logits, labels, the inputs
-// themselves and the model.
+// features runs the model on the set. The batch holds the features and logits, and also the
+// labels, the inputs and the model.
 func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()

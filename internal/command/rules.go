@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// rule returns what a value must be, or "" if it is.
+// rule checks a value. It returns a description of valid values, or "" if the value is
+// valid.
 type rule func(value any) string
 
-// requirement returns the requirement, or "" if it is met.
+// requirement returns text, or "" if the requirement is met.
 func requirement(met bool, text string) string {
 	if met {
 		return ""
@@ -20,7 +21,7 @@ func requirement(met bool, text string) string {
 	return text
 }
 
-// fraction is the rule of fractions and probabilities.
+// fraction is the rule for fractions and probabilities.
 func fraction(value any) string {
 	v := value.(float64)
 	return requirement(v > 0 && v < 1, "it must be between 0 and 1")
@@ -31,7 +32,7 @@ func positive(value any) string {
 	return requirement(v > 0 && !math.IsInf(v, 0), "it must be positive")
 }
 
-// duration is the rule of durations from least to most.
+// duration returns the rule for durations from least to most.
 func duration(least, most time.Duration) rule {
 	return func(value any) string {
 		d := value.(time.Duration)
@@ -54,7 +55,7 @@ func between(least, most int) rule {
 	}
 }
 
-// oneOf is the rule of names.
+// oneOf returns the rule for a name from a list.
 func oneOf(names ...string) rule {
 	list := "one of " + strings.Join(names, ", ")
 	if n := len(names); n < 4 {
@@ -68,14 +69,14 @@ func oneOf(names ...string) rule {
 	}
 }
 
-// ends is the rule of a file name with an extension.
+// ends returns the rule for a file name with the given extension.
 func ends(extension string) rule {
 	return func(value any) string {
 		return requirement(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
 	}
 }
 
-// noStream is the rule of a file that cannot be written to standard output.
+// noStream is the rule for a file that cannot go to standard output.
 func noStream(value any) string {
 	return requirement(value != "-", "it must be a file; only tables can go to standard output")
 }

@@ -1,5 +1,5 @@
-// Package command implements the command attach. It checks the arguments, calls a library
-// that does the work, and prints the result.
+// Package command implements the command attach. It checks the arguments, calls the library
+// that does the work, and prints the results.
 package command
 
 import (
@@ -23,29 +23,30 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// grace is how long an interrupted command may take to end by itself, unless the command
-// asks for more.
+// grace is the time that an interrupted command has to end by itself. A command can extend
+// it with allow.
 const grace = time.Second
 
-// graceKey is the key of a context's *atomic.Int64, the time that the command may take.
+// graceKey is the key under which a context holds this time as an *atomic.Int64.
 type graceKey struct{}
 
-// allow sets how long the command of a context may take to end.
+// allow sets the time that the command of a context has to end by itself after an
+// interrupt.
 func allow(ctx context.Context, grace time.Duration) {
 	if g, ok := ctx.Value(graceKey{}).(*atomic.Int64); ok {
 		g.Store(int64(grace))
 	}
 }
 
-// Main ends the process with the status that run returns. An interrupt cancels the context,
-// and ends the process if run does not return in time.
+// Main ends the process with the status that run returns. An interrupt cancels the context
+// of run. If run does not return in time, Main ends the process.
 func Main(run func(ctx context.Context) int) {
 	var allowed atomic.Int64
 	allowed.Store(int64(grace))
 	ctx, _ := signal.NotifyContext(context.WithValue(context.Background(), graceKey{}, &allowed), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
-		// Loading a model, a running operator and a read from an idle pipe cannot be
-		// cancelled.
+		// Some work cannot be cancelled: loading a model, running an operator, and reading
+		// from an idle pipe. Therefore the process ends after some time.
 		time.Sleep(time.Duration(allowed.Load()))
 		fmt.Fprintln(os.Stderr, interrupted)
 		os.Exit(exitFailed)
@@ -53,7 +54,7 @@ func Main(run func(ctx context.Context) int) {
 	os.Exit(run(ctx))
 }
 
-// Exit codes of the command.
+// Exit statuses of the command.
 const (
 	exitDone   = 0
 	exitFailed = 1
@@ -63,16 +64,16 @@ const (
 
 const interrupted = "attach: interrupted; nothing unfinished was left behind"
 
-// Run executes the command with args, which exclude the program's name, and
-// returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate fails. Results go to
-// stdout; notes, progress and the error, in one line, go to stderr.
+// Run executes the command and returns its exit status. args exclude the program's name.
+// The status is 0 for success, 1 for a failure, 2 for wrong usage and 3 for a failed gate.
+// Results go to stdout. Notes, progress and the error go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
 	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)
 }
 
-// status prints an error and returns its exit code.
+// status prints an error and returns its exit status.
 func status(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
@@ -102,8 +103,8 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// isInterrupt reports whether an error comes only from the interrupt, which also closes
-// files that are being written.
+// isInterrupt reports whether an interrupt is the only cause of an error. An interrupt also
+// closes files that are being written.
 func isInterrupt(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, atomicfile.ErrAborted) || errors.Is(err, fs.ErrClosed)
 }
@@ -112,10 +113,10 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 	if n := len(args) - 1; n >= 0 && args[n] == completing {
 		args = slices.Clone(args)
 		if n > 0 && args[n-1] == "--" {
-			args[n-1] = "-" // a flag begins
+			args[n-1] = "-" // treat -- as the beginning of a flag
 		}
 		if slices.Contains(args, "--") {
-			return nil // only files follow, and the library would run the command
+			return nil // file names follow --, and the library would run the command
 		}
 		return app.RunContext(ctx, append([]string{app.Name}, args...))
 	}
@@ -137,7 +138,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader:    stdin,
 		Writer:    stdout,
 		ErrWriter: stderr,
-		// The default handler calls os.Exit.
+		// The library's default handler would call os.Exit.
 		ExitErrHandler: func(*cli.Context, error) {},
 		HideHelp:       true,
 

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// inLibrary lets commands of this process find the runtime library.
+// inLibrary sets ORT_LIB, so that commands in this process find the runtime library.
 func inLibrary(t *testing.T) {
 	t.Helper()
 	t.Setenv("ORT_LIB", orttest.Open(t).Library().Path)
@@ -50,8 +50,8 @@ func TestInterruptedFit(t *testing.T) {
 	}
 }
 
-// TestInterruptedAtOnce checks that a command that is cancelled before it begins writes
-// nothing.
+// TestInterruptedAtOnce checks that a command writes nothing if it is cancelled before it
+// starts.
 func TestInterruptedAtOnce(t *testing.T) {
 	inLibrary(t)
 	dir := t.TempDir()
@@ -87,12 +87,12 @@ func TestInterruptedAtOnce(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a writer to a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestFullStdout checks that results that cannot be written are a failure.
+// TestFullStdout checks that a command fails if it cannot write its results.
 func TestFullStdout(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
@@ -124,8 +124,8 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-// TestGateStatus checks that a failed gate has its own exit status, and is reported after the
-// result.
+// TestGateStatus checks that a failed gate has its own exit status, and that the result is
+// printed before the failure.
 func TestGateStatus(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
@@ -153,7 +153,7 @@ func TestGateStatus(t *testing.T) {
 	}
 }
 
-// TestParse checks that flags may be anywhere, and that a value may look like a flag.
+// TestParse checks that flags may stand anywhere, and that a value may look like a flag.
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		in, rest, x, o string

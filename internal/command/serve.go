@@ -111,7 +111,7 @@ func (f *serving) run(c *cli.Context) error {
 		err = f.load(ctx, s, models, kept)
 	}
 	if err == nil {
-		err = kept.save(ctx) // a folder that cannot be written to is reported at the start
+		err = kept.save(ctx) // fail at the start if the folder cannot be written to
 	}
 	if err != nil {
 		listeners.cut()
@@ -147,21 +147,21 @@ func (f *serving) run(c *cli.Context) error {
 		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
 	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
-		// The process may end while a model still runs.
+		// Log the error here, because the process may end while a model still runs.
 		f.Log.Error("not ended well", "error", err.Error())
 	}
 	return err
 }
 
-// listeners accept connections of clients.
+// listeners accepts the connections of clients.
 type listeners struct {
 	http   *http.Server
-	grpc   *grpc.Server // or nil
-	failed chan error   // gets the error that ends one
+	grpc   *grpc.Server // nil if gRPC is off
+	failed chan error   // receives the error that stops a listener
 }
 
-// listen accepts connections before models are loaded, so that clients can ask whether they
-// are ready.
+// listen starts to accept connections. It runs before models are loaded, so that clients
+// can ask whether the models are ready.
 func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -196,14 +196,14 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
-// Limits on idle and slow clients.
+// These limits protect the server against idle and slow clients.
 const (
-	mostConnections = 4096 // others wait
+	mostConnections = 4096 // further connections wait
 	mostHeader      = 64 << 10
-	mostIdle        = 2 * time.Minute // after which a connection is closed
+	mostIdle        = 2 * time.Minute // idle time after which a connection is closed
 )
 
-// accept serves connections to an address.
+// accept listens on an address and serves its connections in the background.
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
@@ -214,15 +214,16 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 	return nil
 }
 
-// inTime ends calls whose message does not arrive in time.
+// inTime gives a gRPC call a deadline of --timeout, which includes the time until its
+// message arrives.
 func (f *serving) inTime(ctx context.Context) (context.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil
 }
 
-// drain accepts no more requests and waits for running ones, which are cut off when ctx
-// ends. It reports whether all of them finished.
+// drain stops accepting requests and waits until running requests have finished. It cuts
+// them off when ctx ends. It reports whether all of them finished.
 func (l *listeners) drain(ctx context.Context) bool {
 	defer l.cut()
 	done := make(chan struct{})
@@ -241,7 +242,7 @@ func (l *listeners) drain(ctx context.Context) bool {
 	}
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (l *listeners) cut() {
 	l.http.Close()
 	if l.grpc != nil {
@@ -249,8 +250,8 @@ func (l *listeners) cut() {
 	}
 }
 
-// tracing returns a provider of tracers, or nil without --traces. flush sends the remaining
-// traces.
+// tracing returns a provider of tracers, or nil without --traces. flush sends the traces
+// that are still in memory.
 func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
 	if !f.traces {
 		return nil, func() {}, nil
@@ -272,10 +273,10 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 	}, nil
 }
 
-// mostWait is the longest --timeout and --grace.
+// mostWait is the maximum value of --timeout and --grace.
 const mostWait = 365 * 24 * time.Hour
 
-// address is the rule of a network address to listen on.
+// address is the rule for a network address to listen on.
 func address(value any) string {
 	_, port, err := net.SplitHostPort(value.(string))
 	return requirement(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
@@ -288,14 +289,14 @@ func addressOrNone(value any) string {
 	return address(value)
 }
 
-// servedModel is an argument of attach serve.
+// servedModel is an argument of attach serve: a model with its name, version and path.
 type servedModel struct{ name, version, path string }
 
-// called returns the model as NAME/VERSION.
+// called returns the name of the model as NAME/VERSION.
 func (m servedModel) called() string { return m.name + "/" + m.version }
 
-// served returns the models that arguments name. It returns an error before the server
-// listens if two have one name or a file does not exist.
+// served parses the arguments and returns the models. It returns an error if two models
+// have the same name and version, or if a file does not exist.
 func (f *serving) served() ([]servedModel, error) {
 	var list []servedModel
 	for _, arg := range f.models {

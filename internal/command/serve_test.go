@@ -34,7 +34,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// lines collects the log of a running command.
+// lines collects the log of a running server.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -46,7 +46,8 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.all.Write(p)
 }
 
-// find waits for the first line with a message and returns a value of it.
+// find waits for the first log line with a message, and returns the value of one of its
+// keys.
 func (l *lines) find(t *testing.T, message, key string) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -64,15 +65,15 @@ func (l *lines) find(t *testing.T, message, key string) string {
 	return ""
 }
 
-// server runs attach serve until it is ready, and returns its address. end stops it, and
-// returns its exit status and its log.
+// server starts attach serve, waits until it is ready, and returns its address. end stops
+// the server and returns its exit status and its log.
 func server(t *testing.T, args ...string) (address string, end func() (code int, said string)) {
 	t.Helper()
 	address, _, end = serverOf(t, args...)
 	return address, end
 }
 
-// serverOf also returns the address of gRPC.
+// serverOf starts a server as the function server does, and also returns its gRPC address.
 func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, said string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,7 +89,7 @@ func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() 
 	}
 }
 
-// succeed runs a command and returns its output.
+// succeed runs a command that must succeed, and returns its output.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -98,7 +99,7 @@ func succeed(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// A server that is told to end stops with success.
+// TestServe checks that a server that is told to stop ends with success.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.attach")
 	var out, errs bytes.Buffer
@@ -132,7 +133,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Drift evidence survives restarts, and begins again for a file with other calibration rows.
+// TestServeKeepsMonitors checks that the evidence of drift survives a restart. It starts
+// again if the calibration rows of the file have changed.
 func TestServeKeepsMonitors(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -186,7 +188,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor starts again") || !strings.Contains(said, "other calibration scores") {
 		t.Errorf("a monitor of another file: %d, %s", code, said)
 	}
-	// A state that cannot be written is reported at the start.
+	// The server fails at the start if it cannot write the state of a monitor.
 	kept := filepath.Join(state, "m%2F1.monitor")
 	if err := cmp.Or(os.Remove(kept), os.Symlink(filepath.Join(dir, "nowhere", "file"), kept)); err != nil {
 		t.Fatal(err)
@@ -194,7 +196,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	if code, said := refused(path); code != exitFailed || !strings.Contains(said, "attach: --monitor-state: cannot write") {
 		t.Errorf("a folder that cannot be written: %d, %s", code, said)
 	}
-	// A pipe in its place would block.
+	// The server must not block if there is a pipe instead of the file.
 	if err := os.Remove(kept); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	}
 }
 
-// A server that is told to end reports the requests that it could not finish.
+// TestServeEnds checks that a server reports the requests that it could not finish.
 func TestServeEnds(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")
@@ -223,7 +225,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	defer slow.Close()
 	fmt.Fprintf(slow, "POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n")
-	if _, err := slow.Read(make([]byte, 1)); err != nil { // the request is on its way
+	if _, err := slow.Read(make([]byte, 1)); err != nil { // the server has begun to handle the request
 		t.Fatal(err)
 	}
 	if err := os.Rename(state, state+"s"); err != nil {
@@ -237,7 +239,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Flags without a meaning for a server are named.
+// TestServeFlags checks that flags and values that make no sense for a server are errors.
 func TestServeFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -261,14 +263,14 @@ func TestServeFlags(t *testing.T) {
 		}
 		cancel()
 	}
-	// A missing file is reported before the server listens.
+	// The server reports a missing file before it listens.
 	var errs bytes.Buffer
 	if code := Run(t.Context(), []string{"serve", file, "nowhere.attach", "--http=localhost:0", "--grpc="}, nil, io.Discard, &errs); code != exitFailed || errs.String() != "attach: nowhere.attach: no such file or directory\n" {
 		t.Errorf("a file that does not exist: %d, %s", code, &errs)
 	}
 }
 
-// ones is an input of ones, in JSON.
+// ones returns a JSON input tensor in which every element is 1.
 func ones(name, datatype string, shape ...int) string {
 	n := 1
 	for _, d := range shape {
@@ -278,8 +280,8 @@ func ones(name, datatype string, shape ...int) string {
 	return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
 }
 
-// Traces have a span for each request, in the trace of the request, and below it spans for its
-// steps.
+// TestServeTraces checks that each request has a span in the client's trace, and that the
+// steps of the request have spans below it.
 func TestServeTraces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.attach")
 	succeed(t, "fit", "../../testmodels/odd/tokens.onnx", "--x", "../../testmodels/odd/tokens.npz", "-o", path)
@@ -361,7 +363,8 @@ func TestServeTraces(t *testing.T) {
 	}
 }
 
-// Sets of every kind equal those of predict.
+// TestServeSets checks that a server returns the same prediction sets as attach predict,
+// for every kind of set.
 func TestServeSets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.attach")
@@ -429,15 +432,16 @@ func TestServeSets(t *testing.T) {
 	}
 }
 
-// Rows of integers, of half precision, of texts and with groups are predicted as by predict.
+// TestServeKinds checks that a server predicts the same as attach predict for rows of
+// integers, half precision and text, and for rows with groups.
 func TestServeKinds(t *testing.T) {
 	dir, models := t.TempDir(), "../../testmodels/"
 	kinds := []struct {
 		name   string
 		fit    []string
 		inputs string
-		rows   string // that predict reads
-		like   string // of a table's columns
+		rows   string // content of the input file of attach predict
+		like   string // name of the result column to compare
 	}{
 		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5),
 			`{"input_ids": [1, 1, 1, 1, 1], "attention_mask": [1, 1, 1, 1, 1]}`, "ood_score"},

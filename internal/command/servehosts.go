@@ -14,16 +14,17 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// hostGuard refuses requests that a web page makes a browser send to a server that the page
-// itself cannot reach.
+// hostGuard rejects requests that a web page makes a browser send. The page could not reach
+// the server itself, but the browser can.
 type hostGuard struct {
-	allowed []string // by --allow-host, without ports
-	checked bool     // a request must name this machine or an allowed host
+	allowed []string // values of --allow-host, without ports
+	checked bool     // whether a request must name this machine or an allowed host
 }
 
-// guardOf returns the guard of a server that listens at an address. Only processes of this
-// machine reach a loopback address. A request there names another host only if an attacker's
-// DNS resolves that name to it, or if a proxy passes on the host that it was asked for.
+// guardOf returns the guard of a server that listens on address. It checks host names if
+// address is a loopback address, because only processes of this machine can reach it. If a
+// request there names another host, an attacker's DNS may resolve that name to this
+// machine. A proxy may also pass on the host name of the original request.
 func guardOf(allowed []string, address net.Addr) hostGuard {
 	tcp, ok := address.(*net.TCPAddr)
 	g := hostGuard{checked: ok && tcp.IP.IsLoopback()}
@@ -33,7 +34,7 @@ func guardOf(allowed []string, address net.Addr) hostGuard {
 	return g
 }
 
-// hostname returns the name or address in a Host header, without port and brackets.
+// hostname returns the name or address in a Host header without port and brackets.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -41,7 +42,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
 }
 
-// check returns an error if a request may not name the host.
+// check returns an error if a request must not name this host.
 func (g hostGuard) check(host string) error {
 	name := hostname(host)
 	if !g.checked || name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(g.allowed, name) {
@@ -50,13 +51,13 @@ func (g hostGuard) check(host string) error {
 	return fmt.Errorf("the request is for host %.100q, and this server is for localhost; start it with --allow-host NAME if a proxy sends this name", name)
 }
 
-// http guards a handler. It also refuses requests that a page of another site makes a
-// browser post.
+// http wraps a handler with the guard. It also rejects requests that a page of another site
+// makes a browser post.
 func (g hostGuard) http(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that has gone needs no answer
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that has gone away needs no response
 	}
 	crossSite := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +75,7 @@ func (g hostGuard) http(next http.Handler) http.Handler {
 	})
 }
 
-// grpc returns an error of gRPC if a call may not name its authority.
+// grpc returns a gRPC error if a call must not name this authority.
 func (g hostGuard) grpc(authority []string) error {
 	for _, host := range authority {
 		if err := g.check(host); err != nil {
@@ -84,7 +85,7 @@ func (g hostGuard) grpc(authority []string) error {
 	return nil
 }
 
-// hostName is the rule of a host without a scheme or port.
+// hostName is the rule for a host name or address without a scheme or port.
 func hostName(value any) string {
 	name := value.(string)
 	address := net.ParseIP(strings.Trim(name, "[]")) != nil

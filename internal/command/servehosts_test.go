@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
-// TestHostGuard checks which requests a server rejects because of their origin.
+// TestHostGuard checks which requests a server rejects because of their host or origin.
 func TestHostGuard(t *testing.T) {
 	loopback, all := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
 	for _, c := range []struct {
@@ -60,7 +60,8 @@ func TestHostGuard(t *testing.T) {
 	}
 }
 
-// checkHosts checks that both protocols of a server on loopback verify the host.
+// checkHosts checks that a server on a loopback address checks the host of REST and gRPC
+// requests.
 func checkHosts(t *testing.T, rest, grpcAddress string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rest+"/v2/health/live", nil)

@@ -19,17 +19,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// monitors keeps the evidence of drift over restarts: a folder with a file for each model.
+// monitors saves the evidence of drift, so that it survives restarts. It writes one file
+// per model to a folder.
 type monitors struct {
-	dir    string // or "" to keep nothing
+	dir    string // folder, or "" to save nothing
 	server *serve.Server
 	log    *slog.Logger
-	saved  map[string][]byte // by model
+	saved  map[string][]byte // last saved state by model
 	unlock func()
 }
 
-// eachSave is the interval at which monitors are saved, so that few rows are lost if the
-// machine fails.
+// eachSave is the time between two saves of the monitors. It is short, so that few rows are
+// lost if the machine fails.
 const eachSave = 10 * time.Second
 
 func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, error) {
@@ -47,12 +48,12 @@ func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, err
 	return k, nil
 }
 
-// file returns the file of a model called NAME/VERSION.
+// file returns the path of the state of a model. model is NAME/VERSION.
 func (k *monitors) file(model string) string {
 	return filepath.Join(k.dir, url.QueryEscape(model)+".monitor")
 }
 
-// restore continues the monitor of a model from its file.
+// restore loads the state of a model's monitor if it was saved.
 func (k *monitors) restore(model string) error {
 	name, version, _ := strings.Cut(model, "/")
 	m, err := k.server.Monitor(name, version)
@@ -73,14 +74,14 @@ func (k *monitors) restore(model string) error {
 	return nil
 }
 
-// save writes the monitors that changed since the last call.
+// save writes the state of each monitor that has changed since it was last saved.
 func (k *monitors) save(ctx context.Context) error {
 	var errs []error
 	for model, before := range k.saved {
 		name, version, _ := strings.Cut(model, "/")
 		m, err := k.server.Monitor(name, version)
 		if err != nil {
-			continue // it was replaced by a file without a calibrated detector
+			continue // the model was replaced by one without a calibrated detector
 		}
 		state, err := m.MarshalBinary()
 		if err == nil && !bytes.Equal(state, before) {

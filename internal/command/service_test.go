@@ -25,9 +25,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// TestServiceAnswersAsPredict checks that a service with one image per request, with many
-// concurrent requests, and `attach predict` on the folder give the same results for every
-// JPEG.
+// TestServiceAnswersAsPredict checks that a service predicts the same as `attach predict`
+// for every JPEG in a folder. The service gets one image per request, and many requests at
+// the same time.
 func TestServiceAnswersAsPredict(t *testing.T) {
 	inLibrary(t)
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 				t.Errorf("%s: %s", row[0], text)
 				return
 			}
-			// Results may round differently for another batch size.
+			// Results may be rounded differently if the batch size differs.
 			same := func(a float64, name string, tolerance float64) bool {
 				b, err := strconv.ParseFloat(row[column(name)], 64)
 				return err == nil && math.Abs(a-b) <= tolerance*math.Abs(b)
@@ -109,8 +109,8 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 	asked.Wait()
 }
 
-// writeJPEGs writes what a service is sent: pictures of any size, grey and in
-// colour, of four components, turned by EXIF, with other subsampling and quality.
+// writeJPEGs writes JPEG files as a service may receive them. They differ in size, colours,
+// number of components, EXIF orientation, subsampling and quality.
 func writeJPEGs(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -165,7 +165,7 @@ func writeJPEGs(t *testing.T, dir string) {
 		}
 		content := b.Bytes()
 		if i%5 == 0 {
-			// The tag of orientation, after the two bytes that begin a JPEG.
+			// The EXIF orientation tag follows the first two bytes of a JPEG file.
 			turned := "\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
 			content = slices.Concat(content[:2], []byte(turned), content[2:])
 		}

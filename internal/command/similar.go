@@ -6,12 +6,13 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// leastSimilarity is how similar a name must be to be suggested, from 0 to 1.
+// leastSimilarity is the similarity from 0 to 1 above which a name is suggested.
 const leastSimilarity = .87
 
-// similar returns the name that a user most likely meant by one that is not known, or "".
-// It ignores case, prefers the most similar name, and else takes the only name that the
-// given one abbreviates. The library's own suggestions have no least similarity.
+// similar returns the name that the user most likely meant by given, or "". It ignores
+// case. It prefers the most similar name. If no name is similar enough, it returns the only
+// name that begins with given. The library's own suggestions are not used, because they
+// have no minimum similarity.
 func similar(given string, names []string) (name string) {
 	given = strings.ToLower(given)
 	likeness := leastSimilarity
@@ -26,7 +27,7 @@ func similar(given string, names []string) (name string) {
 	for _, n := range names {
 		if strings.HasPrefix(n, given) {
 			if name != "" {
-				return "" // several are possible
+				return "" // several names begin with given
 			}
 			name = n
 		}
@@ -34,7 +35,8 @@ func similar(given string, names []string) (name string) {
 	return name
 }
 
-// orSimilar returns a hint that names a similar name, or else where to find all names.
+// orSimilar returns a hint that names a similar name. If no name is similar, it returns
+// all, which says where to find all names.
 func orSimilar(given string, names []string, all string) string {
 	if name := similar(given, names); name != "" {
 		return "did you mean " + name + "?"

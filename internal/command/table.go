@@ -17,20 +17,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// field is one result of a row: a string, int, bool, number or draws, a []number for several
-// targets, or a []int or []string for a prediction set.
+// field is one result of a row. Its value is a string, int, bool, number or draws. Several
+// targets have a []number, and a prediction set is a []int or []string.
 type field struct {
 	name  string
 	value any
 }
 
-// number is written with nine digits or, if it is a float32, with as many as identify it.
+// number is a number in a table. It is written with nine digits or, if it is a float32
+// (single), with as many digits as identify it.
 type number struct {
 	x      float64
 	single bool
 }
 
-// draws holds samples of each target.
+// draws holds the samples of each target.
 type draws [][]number
 
 func (n number) String() string {
@@ -43,7 +44,7 @@ func (n number) String() string {
 	return strconv.FormatFloat(n.x, 'g', 9, 64)
 }
 
-// MarshalJSON writes null for infinite numbers and NaN, which JSON cannot encode.
+// MarshalJSON writes null for infinite numbers and NaN, because JSON cannot encode them.
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsInf(n.x, 0) || math.IsNaN(n.x) {
 		return []byte("null"), nil
@@ -51,7 +52,8 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte(n.String()), nil
 }
 
-// MarshalJSON writes a list of samples, or a list for each of several targets.
+// MarshalJSON writes a list of samples. If there are several targets, it writes one list
+// for each target.
 func (d draws) MarshalJSON() ([]byte, error) {
 	if len(d) == 1 {
 		return json.Marshal(d[0])
@@ -59,13 +61,13 @@ func (d draws) MarshalJSON() ([]byte, error) {
 	return json.Marshal([][]number(d))
 }
 
-// tableWriter writes rows of the same fields.
+// tableWriter writes rows that all have the same fields.
 type tableWriter interface {
 	write(row []field) error
 	close() error
 }
 
-// tableFile is the rule of a file whose extension names a format.
+// tableFile is the rule for a file name whose extension names a table format.
 func tableFile(value any) string {
 	switch strings.ToLower(filepath.Ext(value.(string))) {
 	case ".csv", ".jsonl", ".npz", ".parquet":
@@ -77,7 +79,8 @@ func tableFile(value any) string {
 	return "it must end in .csv, .jsonl, .parquet or .npz, or be - for CSV on standard output"
 }
 
-// newTableWriter picks the format by the extension of path, or CSV.
+// newTableWriter returns a writer for the format that the extension of path names. Without
+// a known extension it is CSV.
 func newTableWriter(path string, w io.Writer) tableWriter {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".jsonl":
@@ -90,12 +93,13 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 	return &csvTable{w: csv.NewWriter(w)}
 }
 
-// csvTable names the columns of a field with several values name_0, name_1, and so on.
-// Columns of samples are sample1, sample2, …, or sample1_0, … for target 0 of several.
+// csvTable writes a CSV file. The columns of a field with several values are name_0, name_1
+// and so on. The columns of samples are sample1, sample2 and so on. With several targets,
+// they are sample1_0 and so on for target 0.
 type csvTable struct {
 	w      *csv.Writer
 	header bool
-	record []string // the cells of a row, reused for the next
+	record []string // cells of a row, reused for the next row
 }
 
 func (t *csvTable) write(row []field) error {
@@ -136,7 +140,7 @@ func (t *csvTable) write(row []field) error {
 	return t.w.Write(t.record)
 }
 
-// textOf returns a value as the text of one cell.
+// textOf formats a value as the text of one cell.
 func textOf(value any) string {
 	switch v := value.(type) {
 	case []int:
@@ -147,9 +151,10 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// cell prevents spreadsheets from reading a name as a formula: it puts a ' in front, which
-// marks text. It checks each part between separators, because a spreadsheet may cut cells at
-// other characters than commas. Numbers stay as they are, and .jsonl has every name as it is.
+// cell puts a ' before a name that a spreadsheet would read as a formula. The ' marks text.
+// The function checks each part between separators, because a spreadsheet may split cells
+// at characters other than commas. Numbers do not change. Only CSV files need this, so
+// .jsonl files have the original names.
 func cell(text string) string {
 	if text == "" {
 		return ""
@@ -175,11 +180,11 @@ func cell(text string) string {
 	return b.String()
 }
 
-// separators are the characters at which spreadsheets cut lines and cells.
+// separators are the characters at which spreadsheets split lines and cells.
 const separators = ",;|\t\r\n"
 
-// isFormula reports whether a spreadsheet may read text as a formula: it begins with =, +, -
-// or @, of usual or full width, after blanks and quotation marks.
+// isFormula reports whether a spreadsheet may read text as a formula. A formula begins with
+// =, +, - or @, also in full width. Blanks and quotation marks may precede it.
 func isFormula(text string) bool {
 	bare := strings.TrimLeftFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || !unicode.IsGraphic(r)
@@ -197,7 +202,7 @@ func (t *csvTable) close() error {
 	return t.w.Error()
 }
 
-// jsonlTable writes one object per row.
+// jsonlTable writes one JSON object per row.
 type jsonlTable struct {
 	w   io.Writer
 	row bytes.Buffer
@@ -206,7 +211,7 @@ type jsonlTable struct {
 func (t *jsonlTable) write(row []field) error {
 	t.row.Reset()
 	for i, f := range row {
-		// A map would sort the names.
+		// Encode each field by itself, because encoding a map would sort the names.
 		one, err := json.Marshal(map[string]any{f.name: f.value})
 		if err != nil {
 			return err
@@ -225,8 +230,8 @@ func (t *jsonlTable) write(row []field) error {
 func (t *jsonlTable) close() error { return nil }
 
 // npzTable collects the fields and writes them at the end. It leaves out text, because the
-// rows are in the order of the inputs. Prediction sets are one list; set_size says how many
-// of its classes belong to each row.
+// rows are in the order of the inputs. The classes of all prediction sets form one list,
+// and set_size holds the number of classes of each row.
 type npzTable struct {
 	w      io.Writer
 	arrays map[string]rows.Array

@@ -21,8 +21,8 @@ import (
 
 const hoursAttach = "../../tables/testdata/hours.attach"
 
-// TestTablesAsCommand: package tables predicts, notes and refuses what attach predict does,
-// in the same words.
+// TestTablesAsCommand checks that the package tables returns the same predictions, notes
+// and errors as attach predict.
 func TestTablesAsCommand(t *testing.T) {
 	const lines = "36.327,141.23,0.45227,12.278\n-0.44532,1292.7,0.30451,11.257\n"
 	headed := "temperature,age,load,voltage\n" + lines
@@ -127,8 +127,8 @@ func TestTablesAsCommand(t *testing.T) {
 	}
 }
 
-// sameLines says that JSON lines have the same predictions: the command's have the rows'
-// own columns too.
+// sameLines reports whether two JSON lines have the same predictions. The command's line
+// may also have columns of the input.
 func sameLines(t *testing.T, a, b string) bool {
 	t.Helper()
 	list, others := strings.Split(a, "\n"), strings.Split(b, "\n")
@@ -149,7 +149,8 @@ func sameLines(t *testing.T, a, b string) bool {
 	return len(list) == len(others)
 }
 
-// TestTablesEvaluated: rows with targets or labels are evaluated as attach evaluate does.
+// TestTablesEvaluated checks that the package tables evaluates rows with targets or labels
+// as attach evaluate does.
 func TestTablesEvaluated(t *testing.T) {
 	inLibrary(t)
 	dir := t.TempDir()
@@ -164,7 +165,7 @@ func TestTablesEvaluated(t *testing.T) {
 		}
 		return path
 	}
-	// The forest numbers its classes from 1.
+	// Labels in the file begin at 0, but the forest numbers its classes from 1.
 	counted := func(lines []string) []string {
 		for i, line := range lines[1:] {
 			if k := len(line) - 1; k > 0 {
@@ -205,7 +206,7 @@ func TestTablesEvaluated(t *testing.T) {
 		code := Run(t.Context(), []string{"evaluate", c.bundle, "--x", c.path, "--provider", "cpu", "--json"}, nil, &stdout, &stderr)
 		table, err := public.Open(t.Context(), c.path, b, public.Options{Network: net, Targets: b.Base.Targets})
 		if code != exitDone {
-			// The command's note has the reason.
+			// The command must print the same reason.
 			if err == nil || !strings.Contains(stderr.String(), strings.TrimPrefix(err.Error(), c.path+": ")) {
 				t.Errorf("%s: error %v, and the command says %s", c.path, err, stderr.String())
 			}
@@ -218,7 +219,7 @@ func TestTablesEvaluated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, note := range table.Notes { // which the command writes among the evaluation's
+		for _, note := range table.Notes { // the command puts these notes before those of the evaluation
 			e.Notes = append([]evaluate.Note{{Message: note}}, e.Notes...)
 		}
 		if err := writeJSON(&want, e); err != nil {

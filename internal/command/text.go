@@ -20,8 +20,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// printf prints text for people. Its arguments may be names of files, tensors and sets that
-// strangers have chosen, so they are made printable by display.Printable.
+// printf prints text for people. It escapes arguments with display.Printable, because names
+// of files, tensors and sets may come from strangers.
 func printf(w io.Writer, format string, args ...any) (int, error) {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -34,18 +34,18 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// noting returns a function that prints notes.
+// noting returns a function that prints notes to w.
 func noting(w io.Writer) modelrows.Note {
 	return func(format string, args ...any) { printf(w, format+"\n", args...) }
 }
 
-// fact prints a line of a summary: a label and a value.
+// fact prints one line of a summary: a label and a value.
 func fact(w io.Writer, what, format string, args ...any) (int, error) {
 	return printf(w, "%-10s %s\n", what, fmt.Sprintf(format, args...))
 }
 
-// writeJSON prints v indented. Characters such as < stay as they are, and characters that
-// control a terminal are escaped.
+// writeJSON prints v as indented JSON. It escapes characters that control a terminal, but
+// not characters such as <.
 func writeJSON(w io.Writer, v any) error {
 	var encoded bytes.Buffer
 	enc := json.NewEncoder(&encoded)
@@ -68,16 +68,15 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// terminal writes text to a terminal. Results, notes and errors hold names of files,
-// classes, columns and tensors that strangers may have chosen, so characters that control a
-// terminal are escaped as in display.Printable.
+// terminal writes text to a terminal. It escapes control characters as display.Printable
+// does, because names of files, classes, columns and tensors may come from strangers.
 type terminal struct {
 	mu  sync.Mutex
 	raw io.Writer
-	cut []byte // the beginning of a character that the last write ended in
+	cut []byte // beginning of a character that the last write ended with
 }
 
-// onTerminal returns a writer that escapes if w is a terminal, and else w.
+// onTerminal returns a writer that escapes text if w is a terminal. Otherwise it returns w.
 func onTerminal(w io.Writer) io.Writer {
 	switch f := w.(type) {
 	case *os.File:
@@ -94,7 +93,7 @@ func onTerminal(w io.Writer) io.Writer {
 	return &terminal{raw: w}
 }
 
-// Write writes text. An incomplete character at the end waits for its rest.
+// Write writes text. An incomplete character at the end waits for the next call.
 func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +108,8 @@ func (t *terminal) Write(b []byte) (int, error) {
 	return len(b), t.write(all[:end])
 }
 
-// Close writes an incomplete character. It leaves the terminal open.
+// Close writes an incomplete character that is still waiting. It does not close the
+// terminal.
 func (t *terminal) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +118,7 @@ func (t *terminal) Close() error {
 	return t.write(cut)
 }
 
-// closeTerminals closes the writers that are terminals.
+// closeTerminals closes those writers that are terminals.
 func closeTerminals(writers ...io.Writer) {
 	for _, w := range writers {
 		if t, ok := w.(*terminal); ok {
@@ -135,11 +135,12 @@ func (t *terminal) write(text []byte) error {
 	return err
 }
 
-// longest is the number of bytes of an error that are printed. Names and lists in it may be
-// arbitrarily long.
+// longest is the maximum number of bytes of an error message. It is needed because names
+// and lists in a message may be arbitrarily long.
 const longest = 4000
 
-// sentence returns the text of an error on one line, without the name of the system call.
+// sentence returns the message of an error on one line. It leaves out the name of the
+// system call.
 func sentence(err error) string {
 	text := err.Error()
 	var pathErr *fs.PathError
@@ -148,14 +149,14 @@ func sentence(err error) string {
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	text = strings.Join(lines, "; ")
-	// The end says what to do.
+	// Keep the end of the message, because it says what to do.
 	if len(text) > longest {
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
 	return display.Printable(text)
 }
 
-// writePage writes a page to a file.
+// writePage writes a page to the file at path.
 func writePage(ctx context.Context, path string, page report.Page) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return report.Write(w, page) })
 }

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// topic is a page of help that several commands refer to.
+// topic is a page of help about something that several commands have in common.
 type topic struct {
 	name, title, summary string
-	intro                string // paragraphs
+	intro                string // paragraphs before the table
 	rows                 [][2]string
-	after                string // paragraphs
+	after                string // paragraphs after the table
 }
 
-// topics returns the pages of help that are not of one command.
+// topics returns the pages of help that do not belong to one command.
 func topics() []topic {
 	return []topic{
 		{
@@ -106,7 +106,7 @@ func namesOfTopics() []string {
 	return names
 }
 
-// text returns the page for a terminal.
+// text formats the page for a terminal.
 func (t *topic) text() string {
 	var b strings.Builder
 	for _, p := range paragraphs(t.intro) {
