@@ -116,7 +116,7 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 			args[n-1] = "-" // treat -- as the beginning of a flag
 		}
 		if slices.Contains(args, "--") {
-			return nil // file names follow --, and the library would run the command
+			return nil // shells complete the file names after --; the library would run the command
 		}
 		return app.RunContext(ctx, append([]string{app.Name}, args...))
 	}

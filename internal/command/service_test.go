@@ -165,7 +165,7 @@ func writeJPEGs(t *testing.T, dir string) {
 		}
 		content := b.Bytes()
 		if i%5 == 0 {
-			// The EXIF orientation tag follows the first two bytes of a JPEG file.
+			// Insert an EXIF orientation tag after the first two bytes of the JPEG file.
 			turned := "\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
 			content = slices.Concat(content[:2], []byte(turned), content[2:])
 		}

@@ -70,7 +70,7 @@ var words = []word{
 	{not: `out-of-domain`, say: "out-of-distribution (OOD)"},
 	{not: `endless`, say: "infinite, unbounded"},
 	{not: `sets? of classes`, say: "prediction set", except: []string{
-		"A set of classes that contains the true class", // the definition
+		"A set of classes that contains the true class", // the definition in the glossary
 	}},
 	{not: `from elsewhere`, say: "out-of-distribution"},
 	{not: `surest`, say: "most confident"},
@@ -129,13 +129,13 @@ func withoutCode(markdown string) string {
 	return strings.Join(out, "")
 }
 
-// packages are those whose strings users see.
+// packages lists the packages with strings that users see.
 var packages = []string{
 	".", "baselines", "calibrate", "evaluate", "featurize", "featurize/serve", "heads", "heads/fit", "internal/audit", "internal/audit/engine", "internal/command",
 	"internal/data/inputs", "internal/data/tokenizer", "internal/display", "internal/fitting", "internal/modelrows", "internal/numeric/hypothesis", "internal/report", "ood", "ood/compare", "preprocess", "tables",
 }
 
-// literals returns the string literals of the packages by file, each on its line.
+// literals returns the string literals of the packages, by file. Each literal stays on its line.
 func literals(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

@@ -338,8 +338,8 @@ func (b *block) line(format string, args ...any) {
 	last.Below = append(last.Below, fmt.Sprintf(format, args...))
 }
 
-// difference adds the result of a test that the p-values or PIT values are distributed as
-// those of the calibration rows.
+// difference adds the result of a test: do the p-values or PIT values have the same
+// distribution as those of the calibration rows?
 func (b *block) difference(what string, h *evaluate.Histogram) {
 	if h == nil || h.KSStatistic == nil || h.KSPValue == nil {
 		return
@@ -364,8 +364,8 @@ func (g *grid) widths(name string, list []evaluate.Rate) {
 }
 
 // parts adds a table of rates by class, group or decile. The table has a column of widths
-// unless width is empty. Only a page adds at to the title. worst is "most" or "least", as
-// in rank. It is empty for deciles, because they keep their order.
+// unless width is empty. A page adds the text at to the title. worst is "most" or "least",
+// as in rank. It is empty for deciles, because they keep their order.
 func (b *block) parts(part, title, at, rate, worst string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return

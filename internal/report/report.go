@@ -63,7 +63,7 @@ type Example struct {
 // section is a comparison with its drawings.
 type section struct {
 	Comparison
-	Figures, BySet grid // tables with a line for each of Rows; the page puts the drawings of the row behind the method's name
+	Figures, BySet grid // tables with one line for each of Rows
 	Rows           []row
 	ROC            []chart
 	Risk           *chart

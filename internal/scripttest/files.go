@@ -31,9 +31,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// array FILE SPEC… writes an .npy file (one SPEC) or an .npz file. A SPEC is
-// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example x=float32:40x6:15=nan. A floating-point
-// element is a sum of a sine and a cosine of its index. An integer is its index modulo 4.
+// scriptArray implements the script command `array FILE SPEC…`. It writes an .npy file (one
+// SPEC) or an .npz file. A SPEC is [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example
+// x=float32:40x6:15=nan. A floating-point element is a sum of a sine and a cosine of its
+// index. An integer is its index modulo 4.
 func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	arrays := map[string]rows.Array{}
 	for _, spec := range args[1:] {
@@ -52,7 +53,8 @@ func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// thin OUT.npz IN.npz N writes every N-th row of each array of an .npz file.
+// scriptThin implements the script command `thin OUT.npz IN.npz N`. It writes every N-th
+// row of each array of an .npz file.
 func scriptThin(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -134,8 +136,9 @@ func convert[T float32 | int64 | uint8](values []float64) []T {
 	return out
 }
 
-// killed N ARGS… starts attach and kills it, again and again, until attach completes. The
-// time before each kill grows. The script fails if attach completes before N kills.
+// scriptKilled implements the script command `killed N ARGS…`. It starts attach and kills
+// it, again and again, until attach completes. The time before each kill grows. The script
+// fails if attach completes before N kills.
 func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 	minKills, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -174,15 +177,16 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("attach did not complete after %d kills", most)
 }
 
-// held FOLDER locks a folder until the script ends, so that no other process can write
-// results to it.
+// scriptHeld implements the script command `held FOLDER`. It locks a folder until the
+// script ends, so that no other process can write results to it.
 func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
 	unlock, err := atomicfile.Lock(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(unlock)
 }
 
-// truncate FILE FRACTION truncates a file to a fraction of its length.
+// scriptTruncate implements the script command `truncate FILE FRACTION`. It truncates a
+// file to a fraction of its length.
 func scriptTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	content := ts.ReadFile(args[0])
 	fraction, err := strconv.ParseFloat(args[1], 64)
@@ -190,7 +194,8 @@ func scriptTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(fraction*float64(len(content)))))
 }
 
-// pack FILE FOLDER writes a .tar file with the contents of a folder.
+// scriptPack implements the script command `pack FILE FOLDER`. It writes a .tar file with
+// the contents of a folder.
 func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -199,9 +204,9 @@ func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// hub FILE FOLDER writes a .parquet file in the format of Hugging Face's datasets. It holds
-// the images in the sub-folders of a folder. The name of the sub-folder is the class of an
-// image.
+// scriptHub implements the script command `hub FILE FOLDER`. It writes a .parquet file in
+// the format of Hugging Face's datasets. It holds the images in the sub-folders of a
+// folder. The name of the sub-folder is the class of an image.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	type picture struct {
 		Bytes []byte `parquet:"bytes"`
@@ -235,7 +240,8 @@ func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// flip FILE FRACTION changes one bit of the byte at a fraction of a file's length.
+// scriptFlip implements the script command `flip FILE FRACTION`. It changes one bit of the
+// byte at a fraction of a file's length.
 func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 	content := []byte(ts.ReadFile(args[0]))
 	fraction, err := strconv.ParseFloat(args[1], 64)
@@ -244,7 +250,8 @@ func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o666))
 }
 
-// replace FILE OLD NEW replaces a text in a file.
+// scriptReplace implements the script command `replace FILE OLD NEW`. It replaces a text in
+// a file.
 func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 	content := ts.ReadFile(args[0])
 	if !strings.Contains(content, args[1]) {
@@ -253,7 +260,8 @@ func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o666))
 }
 
-// rezip FILE ENTRY OLD NEW replaces a text in one entry of a zip archive.
+// scriptRezip implements the script command `rezip FILE ENTRY OLD NEW`. It replaces a text
+// in one entry of a zip archive.
 func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 	rezip(ts, args[0], func(entries map[string][]byte) {
 		if !bytes.Contains(entries[args[1]], []byte(args[2])) {
@@ -263,8 +271,9 @@ func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// reseal FILE ENTRY=SPEC replaces an array of a .attach file, in the syntax of the command
-// array. reseal FILE OLD NEW replaces a text in the manifest. Both update the checksums.
+// scriptReseal implements the script commands `reseal FILE ENTRY=SPEC` and `reseal FILE OLD
+// NEW`. The first replaces an array of a .attach file, with a SPEC as in scriptArray. The
+// second replaces a text in the manifest. Both update the checksums.
 func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 	const manifest = "manifest.json"
 	hash := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
@@ -316,9 +325,10 @@ func rezip(ts *testscript.TestScript, file string, change func(entries map[strin
 	ts.Check(os.WriteFile(ts.MkAbs(file), b.Bytes(), 0o666))
 }
 
-// columns FILE ROWS NAMES checks the columns and the number of rows of a table. In a CSV
-// file (or stdout) and a .parquet file, the order of the columns matters. An .npz file has
-// one array for each column, in any order. Its array "set" may have any number of rows.
+// scriptColumns implements the script command `columns FILE ROWS NAMES`. It checks the
+// columns and the number of rows of a table. In a CSV file (or stdout) and a .parquet file,
+// the order of the columns matters. An .npz file has one array for each column, in any
+// order. Its array "set" may have any number of rows.
 func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	rows, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -356,8 +366,8 @@ func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// entries FILE NAME:ROWS… checks that an .npz file contains exactly these arrays, with
-// these numbers of rows.
+// scriptEntries implements the script command `entries FILE NAME:ROWS…`. It checks that an
+// .npz file contains exactly these arrays, with these numbers of rows.
 func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -372,7 +382,8 @@ func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// shape FILE NAME AxBxC checks the shape of one array of an .npz file.
+// scriptShape implements the script command `shape FILE NAME AxBxC`. It checks the shape of
+// one array of an .npz file.
 func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -383,9 +394,9 @@ func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json FILE PATH [VALUE] checks that a JSON document has an element at a path, and that it
-// equals VALUE. A path is, for example, methods.0.auroc.mean. In a path, * stands for every
-// element of a list.
+// scriptJSON implements the script command `json FILE PATH [VALUE]`. It checks that a JSON
+// document has an element at a path, and that it equals VALUE. A path is, for example,
+// methods.0.auroc.mean. In a path, * stands for every element of a list.
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	var doc any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))

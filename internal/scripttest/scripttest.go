@@ -110,9 +110,10 @@ func Run(t *testing.T) {
 	})
 }
 
-// scriptFails CODE PATTERN ARGS… runs attach and checks that it fails with the exit code.
-// attach must print one sentence to stderr that matches the pattern, and nothing to stdout.
-// Its usage may follow the sentence. Every file must stay as it was.
+// scriptFails implements the script command `fails CODE PATTERN ARGS…`. It runs attach and
+// checks that attach fails with the exit code. attach must print one sentence to stderr
+// that matches the pattern, and nothing to stdout. Its usage may follow the sentence. Every
+// file must stay as it was.
 func scriptFails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
