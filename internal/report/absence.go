@@ -13,18 +13,18 @@ import (
 // name of a merged entry is the list of names. Its reason does not repeat a name.
 func Together(list []compare.Skipped) []compare.Skipped {
 	var all []compare.Skipped
-	at := map[string]int{}
+	index := map[string]int{}
 	for _, s := range list {
-		why := s.Reason
-		if rest, ok := strings.CutPrefix(why, fmt.Sprintf("method %q", s.Name)); ok {
-			why = strings.TrimLeft(rest, ":, ")
+		reason := s.Reason
+		if rest, ok := strings.CutPrefix(reason, fmt.Sprintf("method %q", s.Name)); ok {
+			reason = strings.TrimLeft(rest, ":, ")
 		}
-		if i, ok := at[why]; ok {
+		if i, ok := index[reason]; ok {
 			all[i].Name += ", " + s.Name
 			continue
 		}
-		at[why] = len(all)
-		all = append(all, compare.Skipped{Name: s.Name, Reason: why})
+		index[reason] = len(all)
+		all = append(all, compare.Skipped{Name: s.Name, Reason: reason})
 	}
 	return all
 }
@@ -41,9 +41,9 @@ func failures(r *compare.Report) []compare.Skipped {
 	return Together(list)
 }
 
-// best returns the configuration with the highest AUROC. Ties go to the first one. Its
+// bestConfig returns the configuration with the highest AUROC. Ties go to the first one. Its
 // AUROC is optimistic, because the choice uses the OOD rows. Use it for plots, not for
 // claims.
-func best(m compare.MethodReport) compare.Config {
+func bestConfig(m compare.MethodReport) compare.Config {
 	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) })
 }

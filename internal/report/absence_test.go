@@ -39,7 +39,7 @@ func TestFailures(t *testing.T) {
 
 func TestBest(t *testing.T) {
 	m := compare.MethodReport{Configs: []compare.Config{{Metrics: compare.Metrics{AUROC: .5}}, {Metrics: compare.Metrics{AUROC: .7}}, {Metrics: compare.Metrics{AUROC: .7}}}}
-	if got := best(m); got.AUROC != .7 {
+	if got := bestConfig(m); got.AUROC != .7 {
 		t.Errorf("best %v", got)
 	}
 }

@@ -18,26 +18,26 @@ import (
 
 // These limits keep the page small, even if an audit has many groups, targets or pictures.
 const (
-	mostGroups   = 250 // of each kind, such as folder or class
-	mostTargets  = 10
-	mostLetters  = 240     // characters of a name or text
-	mostPictures = 9 << 18 // total size of the pictures in bytes
+	maxGroups       = 250 // of each kind, such as folder or class
+	maxTargets      = 10
+	maxNameLength   = 240     // characters of a name or text
+	maxPictureBytes = 9 << 18 // total size of the pictures in bytes
 )
 
 // Audit returns the page of an audit.
 func Audit(a *audit.Audit) Page {
 	p := Page{
-		Title: "Outliers among " + brief(a.Subject()),
+		Title: "Outliers among " + shorten(a.Subject()),
 		Lead:  fmt.Sprintf("An audit of %s against %s.", rows.Count(a.Inputs, "input"), rows.Count(a.Calibration, "calibration row")),
 	}
-	if n := len(a.Targets); n > mostTargets {
+	if n := len(a.Targets); n > maxTargets {
 		first := *a
-		first.Targets, first.Intervals = a.Targets[:mostTargets], a.Intervals[:mostTargets]
-		a, p.Lead = &first, p.Lead+fmt.Sprintf(" The page shows the first %d of %d targets; audit.json has all.", mostTargets, n)
+		first.Targets, first.Intervals = a.Targets[:maxTargets], a.Intervals[:maxTargets]
+		a, p.Lead = &first, p.Lead+fmt.Sprintf(" The page shows the first %d of %d targets; audit.json has all.", maxTargets, n)
 	}
 	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
-	count := func(n int, one, label string) {
-		value, noun, _ := strings.Cut(rows.Count(n, one), " ")
+	count := func(n int, singular, label string) {
+		value, noun, _ := strings.Cut(rows.Count(n, singular), " ")
 		fact(value, noun+label)
 	}
 	if c := a.Copies; c != nil {
@@ -48,42 +48,45 @@ func Audit(a *audit.Audit) Page {
 	if a.Discoveries > 0 {
 		fact(display.Percent(a.FDP), fmt.Sprintf("of the discoveries are false at most, with probability %g", 1-a.Delta))
 	}
-	fact(probability(a.Shift.Higher), "p-value of the shift test: "+brief(a.ShiftFinding()))
+	fact(formatPValue(a.Shift.Higher), "p-value of the shift test: "+shorten(a.ShiftFinding()))
 	if a.FitDuplicates != nil {
 		fact(display.Count(*a.FitDuplicates), "with nearly the features of a fit row")
 	}
-	p.blocks = append(p.blocks, findings(a))
-	byPlace, byClass := groups(a)
+	p.blocks = append(p.blocks, findingsBlock(a))
+	byPlace, byClass := groupBlocks(a)
 	p.blocks = append(p.blocks, byPlace...)
-	if b := highestScoring(a); b != nil {
+	if b := highestScoringBlock(a); b != nil {
 		p.blocks = append(p.blocks, *b)
 	}
 	p.blocks = append(p.blocks, byClass...)
 	if len(a.Intervals) > 0 {
-		p.blocks = append(p.blocks, intervals(a))
+		p.blocks = append(p.blocks, intervalsBlock(a))
 	}
-	p.blocks = append(p.blocks, copies(a)...)
-	p.blocks = append(p.blocks, reproduced(a))
+	p.blocks = append(p.blocks, copyBlocks(a)...)
+	p.blocks = append(p.blocks, reproductionBlock(a))
 	return p
 }
 
-// intervals shows, for each target, how wide its intervals are and how often they cover it.
-func intervals(a *audit.Audit) block {
+// intervalsBlock shows, for each target, how wide its intervals are and how often they
+// cover it.
+func intervalsBlock(a *audit.Audit) block {
 	b := block{Title: "Intervals", Lead: fmt.Sprintf("Unusually wide intervals are those that stand out from the intervals of the calibration rows, at a false discovery rate of %g. The level of the intervals is %g.", a.FDR, a.Level)}
 	all := a.Intervals
 	var g grid
-	g.text("target", each(all, func(of audit.Interval) string { return brief(of.Name) }))
-	g.numbers("unusually wide", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), wholes)
-	g.numbers("p of all widths", "p-value of the test that all intervals are as wide as those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
-	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.WithTarget > 0 }) {
-		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.WithTarget) }), wholes)
-		g.numbers("covered", "fraction of targets within their intervals", each(all, audit.Interval.CoveredFraction), display.Percent)
+	g.addText("target", mapSlice(all, func(interval audit.Interval) string { return shorten(interval.Name) }))
+	g.addNumbers("unusually wide", "intervals that are wider than those of the calibration rows", mapSlice(all, func(interval audit.Interval) float64 { return float64(interval.Wide) }), formatWhole)
+	g.addNumbers("p of all widths", "p-value of the test that all intervals are as wide as those of the calibration rows", mapSlice(all, func(interval audit.Interval) float64 { return interval.Shift.Higher }), formatFourDigits)
+	if slices.ContainsFunc(all, func(interval audit.Interval) bool { return interval.WithTarget > 0 }) {
+		g.addNumbers("with target", "", mapSlice(all, func(interval audit.Interval) float64 { return float64(interval.WithTarget) }), formatWhole)
+		g.addNumbers("covered", "fraction of targets within their intervals", mapSlice(all, audit.Interval.CoveredFraction), display.Percent)
 	}
 	b.Tables = []grid{g}
-	for k, of := range all {
-		w := grid{Title: capital(targetHead("widest intervals", of.Name, k, a))}
-		number := func(name string, x func(r audit.Row) float64) { w.numbers(name, "", each(of.Widest, x), fourDigits) }
-		w.text("input", each(of.Widest, func(r audit.Row) string { return brief(r.Key) }))
+	for k, interval := range all {
+		w := grid{Title: capitalise(targetColumnName("widest intervals", interval.Name, k, a))}
+		number := func(name string, x func(r audit.Row) float64) {
+			w.addNumbers(name, "", mapSlice(interval.Widest, x), formatFourDigits)
+		}
+		w.addText("input", mapSlice(interval.Widest, func(r audit.Row) string { return shorten(r.Key) }))
 		number("width", func(r audit.Row) float64 { return float64(r.Upper[k] - r.Lower[k]) })
 		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
 		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
@@ -94,18 +97,18 @@ func intervals(a *audit.Audit) block {
 	return b
 }
 
-// probability formats a p-value. A p-value below the range of float64 arrives as 0.
-func probability(p float64) string {
+// formatPValue formats a p-value. A p-value below the range of float64 arrives as 0.
+func formatPValue(p float64) string {
 	if p == 0 {
 		return "< 1e-300"
 	}
 	return display.Number(p, 2)
 }
 
-// reproduced lists the hashes of the files that an audit was made from.
-func reproduced(a *audit.Audit) block {
+// reproductionBlock lists the hashes of the files that an audit was made from.
+func reproductionBlock(a *audit.Audit) block {
 	b := block{Title: "How to reproduce", Lead: "audit.json lists all files and options. Run attach audit in the same folder with the same options, and with files of these SHA-256: it writes the same audit.json, to the byte."}
-	if names := each(a.Shards, func(s audit.Shard) string { return s.Name }); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+	if names := mapSlice(a.Shards, func(s audit.Shard) string { return s.Name }); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
 		b.Lead += " Some merged audits have different files of the same name. Audit each file where it is, then merge the audits."
 	}
 	read := a.Reading
@@ -120,23 +123,23 @@ func reproduced(a *audit.Audit) block {
 	return b
 }
 
-// brief cuts a long name in the middle.
-func brief(name string) string {
+// shorten cuts a long name in the middle.
+func shorten(name string) string {
 	letters := []rune(name)
 	n := len(letters)
-	if n <= mostLetters {
+	if n <= maxNameLength {
 		return name
 	}
-	return string(letters[:mostLetters/2]) + "…" + string(letters[n-mostLetters/2:])
+	return string(letters[:maxNameLength/2]) + "…" + string(letters[n-maxNameLength/2:])
 }
 
-// findings shows the warnings of an audit, its p-values, a plot of the features, the
+// findingsBlock shows the warnings of an audit, its p-values, a plot of the features, the
 // guarantee and other notes.
-func findings(a *audit.Audit) block {
-	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
+func findingsBlock(a *audit.Audit) block {
+	c := countChart("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: expected count if all inputs come from the source of the calibration rows. A peak at the left: outliers."
 	b := block{Charts: []chart{c}}
-	if m, err := plane(a); err == nil && m != nil { // there is no plot if a feature is not finite
+	if m, err := featureChart(a); err == nil && m != nil { // there is no plot if a feature is not finite
 		b.Charts = append(b.Charts, *m)
 	}
 	cautions := len(a.Cautions())
@@ -161,42 +164,42 @@ func findings(a *audit.Audit) block {
 			p, n, fdp = append(p, t.PValue), append(n, float64(t.Inputs)), append(fdp, t.FDP)
 		}
 	}
-	g.numbers("p-value up to", "", p, fourDigits)
-	g.numbers("inputs", "", n, wholes)
-	g.numbers("false at most", "upper bound on the fraction of these inputs that are inliers", fdp, display.Percent)
+	g.addNumbers("p-value up to", "", p, formatFourDigits)
+	g.addNumbers("inputs", "", n, formatWhole)
+	g.addNumbers("false at most", "upper bound on the fraction of these inputs that are inliers", fdp, display.Percent)
 	if len(p) > 0 {
 		b.Tables = []grid{g}
 	}
 	return b
 }
 
-// plane draws the features of inputs in two dimensions. It returns nil if there is nothing
-// to draw.
-func plane(a *audit.Audit) (*chart, error) {
+// featureChart draws the features of inputs in two dimensions. It returns nil if there is
+// nothing to draw.
+func featureChart(a *audit.Audit) (*chart, error) {
 	points, err := a.Projection()
 	if err != nil || points == nil {
 		return nil, err
 	}
-	x, y := each(points, func(p audit.Point) float64 { return p.X }), each(points, func(p audit.Point) float64 { return p.Y })
-	c := newChart("first principal component", "second principal component", span{slices.Min(x), slices.Max(x)}.open(), span{slices.Min(y), slices.Max(y)}.open(), chartWidth, 5, 5)
+	x, y := mapSlice(points, func(p audit.Point) float64 { return p.X }), mapSlice(points, func(p audit.Point) float64 { return p.Y })
+	c := newChart("first principal component", "second principal component", span{slices.Min(x), slices.Max(x)}.widened(), span{slices.Min(y), slices.Max(y)}.widened(), chartWidth, 5, 5)
 	c.Title = "Features"
 	var worst strings.Builder
 	for _, p := range points {
-		at := c.path([]point{{p.X, p.Y}}) + "h0"
+		dot := c.svgPath([]point{{p.X, p.Y}}) + "h0"
 		if p.Worst {
-			worst.WriteString(at)
+			worst.WriteString(dot)
 		} else {
-			c.Dots += at
+			c.Dots += dot
 		}
 	}
 	c.Marks = []shape{{1, worst.String()}}
-	c.Key = []shapeKey{{1, "the highest scores"}}
+	c.Key = []legendEntry{{1, "the highest scores"}}
 	c.Note = "The two directions in which features vary most. Small dots: a sample of all inputs."
 	return &c, nil
 }
 
-// highestScoring shows the inputs with the highest OOD scores.
-func highestScoring(a *audit.Audit) *block {
+// highestScoringBlock shows the inputs with the highest OOD scores.
+func highestScoringBlock(a *audit.Audit) *block {
 	if len(a.HighestScoring) == 0 {
 		return nil
 	}
@@ -205,13 +208,15 @@ func highestScoring(a *audit.Audit) *block {
 		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
 	}
 	var g grid
-	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.HighestScoring, of), brief)) }
-	by := func(name string, of func(r audit.Row) string) {
-		b.By[len(g.Heads)] = name
-		text(name, of)
+	text := func(name string, get func(r audit.Row) string) {
+		g.addText(name, mapSlice(mapSlice(a.HighestScoring, get), shorten))
 	}
-	number := func(name string, of func(r audit.Row) float64) {
-		g.numbers(name, "", each(a.HighestScoring, of), fourDigits)
+	groupBy := func(name string, get func(r audit.Row) string) {
+		b.By[len(g.Heads)] = name
+		text(name, get)
+	}
+	number := func(name string, get func(r audit.Row) float64) {
+		g.addNumbers(name, "", mapSlice(a.HighestScoring, get), formatFourDigits)
 	}
 	text("input", func(r audit.Row) string { return r.Key })
 	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
@@ -226,36 +231,36 @@ func highestScoring(a *audit.Audit) *block {
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
 	first := a.HighestScoring[0]
-	switch within := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
-	case slices.ContainsFunc(a.HighestScoring, within) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
-		by("folder", func(r audit.Row) string { return r.Folder })
+	switch hasFolder := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
+	case slices.ContainsFunc(a.HighestScoring, hasFolder) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
+		groupBy("folder", func(r audit.Row) string { return r.Folder })
 	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
-		by("file", func(r audit.Row) string { return r.Shard })
+		groupBy("file", func(r audit.Row) string { return r.Shard })
 	}
 	if len(b.By) > 0 { // inputs are grouped by folder or file, so no column shows it
-		g.hide()
+		g.hideLastColumn()
 	}
 	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.FitDuplicateOf != "" }) {
 		text("near fit row", func(r audit.Row) string { return r.FitDuplicateOf })
 	}
 	if a.Task == attach.Classification {
-		by("class", className)
+		groupBy("class", className)
 		number("confidence", func(r audit.Row) float64 { return float64(*r.Confidence) })
 	}
 	for k, name := range a.Targets {
-		number(targetHead("prediction", name, k, a), func(r audit.Row) float64 { return float64(r.Prediction[k]) })
-		number(targetHead("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
-		number(targetHead("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
+		number(targetColumnName("prediction", name, k, a), func(r audit.Row) float64 { return float64(r.Prediction[k]) })
+		number(targetColumnName("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
+		number(targetColumnName("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
-	left := mostPictures
+	bytesLeft := maxPictureBytes
 	for i, r := range a.HighestScoring {
-		if r.Shown == nil || len(r.Shown.Picture) == 0 || left < len(r.Shown.Picture) {
+		if r.Shown == nil || len(r.Shown.Picture) == 0 || bytesLeft < len(r.Shown.Picture) {
 			continue
 		}
-		left -= len(r.Shown.Picture)
-		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: brief(r.Key), Facts: []Fact{{fourDigits(r.PValue), "p-value"}, {fourDigits(float64(r.Score)), "score"}}}
+		bytesLeft -= len(r.Shown.Picture)
+		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: shorten(r.Key), Facts: []Fact{{formatFourDigits(r.PValue), "p-value"}, {formatFourDigits(float64(r.Score)), "score"}}}
 		if r.Class != nil {
-			pic.Facts = append(pic.Facts, Fact{brief(className(r)), "class"})
+			pic.Facts = append(pic.Facts, Fact{shorten(className(r)), "class"})
 		}
 		b.Pictures = append(b.Pictures, pic)
 	}
@@ -267,16 +272,16 @@ func className(r audit.Row) string {
 	return cmp.Or(r.ClassName, strconv.Itoa(*r.Class))
 }
 
-func targetHead(of, name string, k int, a *audit.Audit) string {
+func targetColumnName(figure, name string, k int, a *audit.Audit) string {
 	if len(a.Targets) == 1 {
-		return of
+		return figure
 	}
-	return of + " of " + brief(cmp.Or(name, strconv.Itoa(k)))
+	return figure + " of " + shorten(cmp.Or(name, strconv.Itoa(k)))
 }
 
-// groups shows the tables of groups. byPlace has one block for files, folders and groups.
-// byClass has one block for predicted classes.
-func groups(a *audit.Audit) (byPlace, byClass []block) {
+// groupBlocks shows the tables of groups. byPlace has one block for files, folders and
+// groups. byClass has one block for predicted classes.
+func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class"}
 	where := block{Title: "Where the outliers are"}
 	for i := 0; i < len(a.Groups); {
@@ -294,23 +299,23 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 		})
 		if n := len(all); n > 1 {
 			b.Lead = "The groups with the most outliers come first"
-			if n > mostGroups {
-				all, b.Lead = all[:mostGroups], fmt.Sprintf("%s; %d of %d are shown, and audit.json has all", b.Lead, mostGroups, n)
+			if n > maxGroups {
+				all, b.Lead = all[:maxGroups], fmt.Sprintf("%s; %d of %d are shown, and audit.json has all", b.Lead, maxGroups, n)
 			}
 			b.Lead += "."
 		}
 		class := all[0].Kind == "class"
 		var g grid
-		g.text("name", each(all, func(g audit.Group) string { return brief(g.Name) }))
-		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), wholes)
-		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), wholes)
-		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), wholes)
+		g.addText("name", mapSlice(all, func(g audit.Group) string { return shorten(g.Name) }))
+		g.addNumbers("inputs", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Inputs) }), formatWhole)
+		g.addNumbers("discoveries", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), formatWhole)
+		g.addNumbers("outliers at least", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) }), formatWhole)
 		if a.FitDuplicates != nil {
-			g.numbers("near fit rows", "inputs with nearly the features of a fit row", each(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), wholes)
+			g.addNumbers("near fit rows", "inputs with nearly the features of a fit row", mapSlice(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), formatWhole)
 		}
 		for k, name := range a.Targets {
-			covered := each(all, func(g audit.Group) float64 { return g.CoveredFraction(k) })
-			g.numbers(targetHead("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
+			covered := mapSlice(all, func(g audit.Group) float64 { return g.CoveredFraction(k) })
+			g.addNumbers(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
 		}
 		if !class {
 			g.Title, where.Lead = b.Title, cmp.Or(b.Lead, where.Lead)
@@ -319,7 +324,7 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 		}
 		b.Tables = []grid{g}
 		if a.Classes != nil {
-			b.Tables = append(b.Tables, shares(a))
+			b.Tables = append(b.Tables, classFrequencies(a))
 		}
 		byClass = append(byClass, b)
 	}
@@ -329,36 +334,36 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 	return byPlace, byClass
 }
 
-// copies shows exact copies and near duplicates.
-func copies(a *audit.Audit) (list []block) {
+// copyBlocks shows exact copies and near duplicates.
+func copyBlocks(a *audit.Audit) (list []block) {
 	if c := a.Copies; c != nil {
 		var g grid
-		g.text("inputs", each(c.MostCopied, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
-		g.numbers("copies", "number of equal inputs", each(c.MostCopied, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
+		g.addText("inputs", mapSlice(c.MostCopied, func(copied audit.Copied) string { return strings.Join(mapSlice(copied.Keys, shorten), ", ") }))
+		g.addNumbers("copies", "number of equal inputs", mapSlice(c.MostCopied, func(copied audit.Copied) float64 { return float64(copied.Inputs) }), formatWhole)
 		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Equal inputs, those with the most copies first, with up to %d of their names. Copies have equal values in the column input_hash of %s.", audit.MaxCopyKeys, audit.Scores), Tables: []grid{g}})
 	}
 	if len(a.Duplicates) > 0 {
 		var g grid
-		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(each(keys, brief), ", ") }))
+		g.addText("inputs", mapSlice(a.Duplicates, func(keys []string) string { return strings.Join(mapSlice(keys, shorten), ", ") }))
 		list = append(list, block{Title: "Near duplicates", Lead: "Inputs with high scores whose content and features are nearly equal to those of the first input in their line. Each input counts, unless it is an exact copy.", Tables: []grid{g}})
 	}
 	return list
 }
 
-// shares compares how often the model predicts each class for the audited inputs and for
-// the calibration rows.
-func shares(a *audit.Audit) grid {
+// classFrequencies compares how often the model predicts each class for the audited inputs
+// and for the calibration rows.
+func classFrequencies(a *audit.Audit) grid {
 	g := grid{Title: "Frequency of predicted classes, the least likely first"}
 	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
-	all = all[:min(mostGroups, len(all))]
-	g.text("class", each(all, func(c audit.Class) string {
+	all = all[:min(maxGroups, len(all))]
+	g.addText("class", mapSlice(all, func(c audit.Class) string {
 		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // a class without predictions has no name
 			return "class " + number
 		}
-		return brief(c.Name)
+		return shorten(c.Name)
 	}))
-	g.numbers("inputs", "", each(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
-	g.numbers("calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
-	g.numbers("p", "p-value that any class differs as much, if frequencies are equal", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)
+	g.addNumbers("inputs", "", mapSlice(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
+	g.addNumbers("calibration rows", "", mapSlice(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
+	g.addNumbers("p", "p-value that any class differs as much, if frequencies are equal", mapSlice(all, func(c audit.Class) float64 { return c.PValue }), formatFourDigits)
 	return g
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 )
 
-func audited(t *testing.T, name string) *audit.Audit {
+func sampleAudit(t *testing.T, name string) *audit.Audit {
 	t.Helper()
 	picture, err := Encode(image.NewGray(image.Rect(0, 0, 24, 24)))
 	if err != nil {
@@ -40,20 +40,20 @@ func audited(t *testing.T, name string) *audit.Audit {
 }
 
 func TestAudit(t *testing.T) {
-	page := written(t, Audit(audited(t, "photos/7.jpg")))
-	sound(t, page)
+	page := renderPage(t, Audit(sampleAudit(t, "photos/7.jpg")))
+	checkPage(t, page)
 	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "An audit of 9 inputs against 100 calibration rows.", `src="data:image/png;base64,`, "File or folder of --x", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	harmless(t, written(t, Audit(audited(t, hostile))))
+	checkEscaped(t, renderPage(t, Audit(sampleAudit(t, hostileName))))
 }
 
 // TestAuditOfRegressor checks that the page shows unusually wide intervals, and how many
 // targets lie in their intervals.
 func TestAuditOfRegressor(t *testing.T) {
-	a := audited(t, "a")
+	a := sampleAudit(t, "a")
 	a.Task, a.Classes, a.Targets, a.Level = attach.Regression, nil, []string{"hours"}, .9
 	for i := range a.HighestScoring {
 		a.HighestScoring[i].Prediction, a.HighestScoring[i].Lower, a.HighestScoring[i].Upper = []audit.JSONFloat{1}, []audit.JSONFloat{0}, []audit.JSONFloat{7.25}
@@ -61,8 +61,8 @@ func TestAuditOfRegressor(t *testing.T) {
 	a.Intervals = []audit.Interval{{Name: "hours", Wide: 3, WithTarget: 8, Covered: 6, Widest: a.HighestScoring}}
 	n := 2
 	a.FitDuplicates, a.Groups[0].FitDuplicates, a.HighestScoring[1].FitDuplicateOf = &n, 2, "train.npz:17"
-	page := written(t, Audit(a))
-	sound(t, page)
+	page := renderPage(t, Audit(a))
+	checkPage(t, page)
 	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -74,15 +74,15 @@ func TestAuditOfRegressor(t *testing.T) {
 // the shift test names the folder whose inputs score higher.
 func TestAuditOfCopies(t *testing.T) {
 	copied := func(name string) *audit.Audit {
-		a := audited(t, name)
+		a := sampleAudit(t, name)
 		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
 		a.Notes = []string{"4 inputs are exact copies", "Of the discoveries"}
 		a.Delta, a.Shift.Higher, a.Shift.HigherIn = .05, .02, audit.Place{Kind: "folder", Name: name}
 		return a
 	}
 	p := Audit(copied("photos"))
-	page := written(t, p)
-	sound(t, page)
+	page := renderPage(t, p)
+	checkPage(t, page)
 	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -100,13 +100,13 @@ func TestAuditOfCopies(t *testing.T) {
 	if notes := Audit(gaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
 		t.Errorf("with gaps: %+v", notes)
 	}
-	harmless(t, written(t, Audit(copied(hostile))))
+	checkEscaped(t, renderPage(t, Audit(copied(hostileName))))
 }
 
 // TestAuditIsBounded checks that the page stays below 5 MB for an audit with many long
 // names and pictures.
 func TestAuditIsBounded(t *testing.T) {
-	a := audited(t, "a")
+	a := sampleAudit(t, "a")
 	long := strings.Repeat("深い/フォルダ", 500)
 	var row audit.Row
 	picture := append([]byte("\x89PNG"), make([]byte, 30<<10)...)
@@ -128,8 +128,8 @@ func TestAuditIsBounded(t *testing.T) {
 	for _, name := range a.Targets {
 		a.Intervals = append(a.Intervals, audit.Interval{Name: name, Widest: a.HighestScoring[:20]})
 	}
-	page := written(t, Audit(a))
-	sound(t, page)
+	page := renderPage(t, Audit(a))
+	checkPage(t, page)
 	if len(page) > 5_000_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
@@ -138,9 +138,9 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// script operates a page with the keyboard only. It writes the errors that it finds into
-// the title of the page.
-const script = `<script>
+// browserScript operates a page with the keyboard only. It writes the errors that it finds
+// into the title of the page.
+const browserScript = `<script>
 {
   const wrong = [];
   const want = (is, says) => { if (!is) wrong.push(says); };
@@ -210,29 +210,29 @@ func TestAuditInBrowser(t *testing.T) {
 		t.Skip("there is no Chromium")
 	}
 	path := filepath.Join(t.TempDir(), "report.html")
-	a := audited(t, "photos/7.jpg")
+	a := sampleAudit(t, "photos/7.jpg")
 	a.HighestScoring = append(a.HighestScoring, a.HighestScoring[1])
-	for i, of := range [][3]string{{"photos/7.jpg", "photos", "dog"}, {"b", "elsewhere", "cat"}, {"c", "elsewhere", "dog"}} {
+	for i, names := range [][3]string{{"photos/7.jpg", "photos", "dog"}, {"b", "elsewhere", "cat"}, {"c", "elsewhere", "dog"}} {
 		r := &a.HighestScoring[i]
-		r.Key, r.Shard, r.Folder, r.ClassName = of[0], of[1], of[1], of[2]
+		r.Key, r.Shard, r.Folder, r.ClassName = names[0], names[1], names[1], names[2]
 	}
-	page := strings.Replace(written(t, Audit(a)), "</body>", script+"</body>", 1)
+	page := strings.Replace(renderPage(t, Audit(a)), "</body>", browserScript+"</body>", 1)
 	if err := os.WriteFile(path, []byte(page), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--window-size=500,900", "--dump-dom", "file://"+path)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, &said)
+		t.Fatalf("%v: %s", err, &stderr)
 	}
 	_, title, _ := strings.Cut(string(out), "<title>")
 	title, _, _ = strings.Cut(title, "</title>")
 	if title = html.UnescapeString(title); title != "sound" {
 		t.Error(title)
 	}
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(stderr.String()) {
 		if strings.Contains(line, "CONSOLE") {
 			t.Error(line)
 		}

@@ -28,19 +28,19 @@ func (b *Band) Chart() chart {
 			end++
 		}
 		if left, right := b.X[start], b.X[min(end, last)]; flagged(start) {
-			c.Areas = append(c.Areas, shape{1, c.path([]point{{left, low}, {right, low}, {right, high}, {left, high}})})
+			c.Areas = append(c.Areas, shape{1, c.svgPath([]point{{left, low}, {right, low}, {right, high}, {left, high}})})
 		}
 		start = end
 	}
-	var edge, back, median []point
+	var outline, upper, median []point
 	for i, x := range b.X {
-		edge, back, median = append(edge, point{x, b.Lower[i]}), append(back, point{x, b.Upper[i]}), append(median, point{x, b.Median[i]})
+		outline, upper, median = append(outline, point{x, b.Lower[i]}), append(upper, point{x, b.Upper[i]}), append(median, point{x, b.Median[i]})
 	}
-	slices.Reverse(back)
-	c.Areas = append(c.Areas, shape{0, c.path(append(edge, back...))})
+	slices.Reverse(upper)
+	c.Areas = append(c.Areas, shape{0, c.svgPath(append(outline, upper...))})
 	for i, x := range b.TrainX {
-		c.Dots += c.path([]point{{x, b.TrainY[i]}}) + "h0"
+		c.Dots += c.svgPath([]point{{x, b.TrainY[i]}}) + "h0"
 	}
-	c.Lines = []line{{Color: 1, Name: "median", Path: c.path(median)}}
+	c.Lines = []methodCurve{{Color: 1, Name: "median", Path: c.svgPath(median)}}
 	return c
 }

@@ -43,17 +43,17 @@ type verdict struct {
 type grid struct {
 	Title    string // shown above the table of a page
 	Name     string // in a text, replaces the head of a first column of words, or heads an empty first column
-	Heads    []head
+	Heads    []columnHead
 	Rows     [][]cell
 	Below    []string // sentences below the table
 	PageOnly bool     // whether a text leaves the table out
-	worst    string   // "most" if high rates are bad, "least" if low rates are bad
-	order    []int    // row numbers from the worst to the best, or nil to keep the order
+	worstEnd string   // "most" if high rates are bad, "least" if low rates are bad
+	rowOrder []int    // row numbers from the worst to the best, or nil to keep the order
 }
 
-// head is the head of a column. Low and High label the ends of the axis in the column's
+// columnHead is the head of a column. Low and High label the ends of the axis in the column's
 // drawings.
-type head struct {
+type columnHead struct {
 	Text, Title string
 	Low, High   string
 	IsText      bool // whether rows are sorted by the text of the column
@@ -74,61 +74,61 @@ type picture struct {
 // Source returns the picture as a data URL.
 func (p picture) Source() (template.URL, error) {
 	if p.Encoded != nil {
-		return inlined(p.Encoded), nil
+		return encodedURL(p.Encoded), nil
 	}
-	return inline(p.Image)
+	return pictureURL(p.Image)
 }
 
-// smallest is the width in pixels below which a picture is shown with sharp pixels.
-const smallest = 100
+// smoothWidth is the width in pixels below which a picture is shown with sharp pixels.
+const smoothWidth = 100
 
-// Small reports whether the picture is narrower than smallest.
+// Small reports whether the picture is narrower than smoothWidth.
 func (p picture) Small() bool {
 	if p.Encoded != nil {
 		size, _, err := image.DecodeConfig(bytes.NewReader(p.Encoded))
-		return err == nil && size.Width < smallest
+		return err == nil && size.Width < smoothWidth
 	}
-	return p.Image.Bounds().Dx() < smallest
+	return p.Image.Bounds().Dx() < smoothWidth
 }
 
 // NameWidth returns the minimum width of the first column in characters.
 func (g grid) NameWidth() int {
-	const most = 32
+	const maxWidth = 32
 	longest := 0
 	for _, row := range g.Rows {
 		longest = max(longest, len(row[0].Text))
 	}
-	return min(longest, most)
+	return min(longest, maxWidth)
 }
 
 // Off reports whether the nominal rate of some row lies outside its interval. Unlike
 // reports whether some part of the rows misses its nominal rate by more than chance.
-func (g grid) Off() bool    { return g.drawn(func(of *glyph) bool { return of.Off && !of.Compared }) }
-func (g grid) Unlike() bool { return g.drawn(func(of *glyph) bool { return of.Off && of.Compared }) }
+func (g grid) Off() bool    { return g.hasGlyph(func(g *glyph) bool { return g.Off && !g.Compared }) }
+func (g grid) Unlike() bool { return g.hasGlyph(func(g *glyph) bool { return g.Off && g.Compared }) }
 
-func (g grid) drawn(is func(of *glyph) bool) bool {
+func (g grid) hasGlyph(match func(g *glyph) bool) bool {
 	return slices.ContainsFunc(g.Rows, func(row []cell) bool {
-		return slices.ContainsFunc(row, func(c cell) bool { return c.Forest != nil && is(c.Forest) })
+		return slices.ContainsFunc(row, func(c cell) bool { return c.Forest != nil && match(c.Forest) })
 	})
 }
 
-// each returns the results of a function for all elements of a list.
-func each[T, U any](list []T, of func(T) U) []U {
+// mapSlice returns the results of a function for all elements of a list.
+func mapSlice[T, U any](list []T, f func(T) U) []U {
 	all := make([]U, len(list))
 	for i, x := range list {
-		all[i] = of(x)
+		all[i] = f(x)
 	}
 	return all
 }
 
-// text adds a column of words.
-func (g *grid) text(name string, words []string) {
-	g.Heads = append(g.Heads, head{Text: name, IsText: true})
-	g.column(len(words), func(i int) cell { return cell{Text: words[i], Words: true} })
+// addText adds a column of words.
+func (g *grid) addText(name string, texts []string) {
+	g.Heads = append(g.Heads, columnHead{Text: name, IsText: true})
+	g.addColumn(len(texts), func(i int) cell { return cell{Text: texts[i], Words: true} })
 }
 
-// hide hides the last column. The reader can still group rows by it.
-func (g *grid) hide() {
+// hideLastColumn hides the last column. The reader can still group rows by it.
+func (g *grid) hideLastColumn() {
 	last := len(g.Heads) - 1
 	g.Heads[last].Hidden = true
 	for _, row := range g.Rows {
@@ -136,30 +136,30 @@ func (g *grid) hide() {
 	}
 }
 
-// numbers adds a column of numbers. NaN becomes an empty cell.
-func (g *grid) numbers(name, title string, x []float64, write func(float64) string) {
-	g.Heads = append(g.Heads, head{Text: name, Title: title})
-	g.column(len(x), func(i int) cell {
+// addNumbers adds a column of numbers. NaN becomes an empty cell.
+func (g *grid) addNumbers(name, title string, x []float64, format func(float64) string) {
+	g.Heads = append(g.Heads, columnHead{Text: name, Title: title})
+	g.addColumn(len(x), func(i int) cell {
 		if math.IsNaN(x[i]) {
 			return cell{}
 		}
 		key := strconv.FormatFloat(x[i], 'g', -1, 64)
-		return cell{Text: write(x[i]), Key: strings.Replace(key, "Inf", "Infinity", 1)} // JavaScript writes Infinity
+		return cell{Text: format(x[i]), Key: strings.Replace(key, "Inf", "Infinity", 1)} // JavaScript writes Infinity
 	})
 }
 
-func (g *grid) column(n int, of func(i int) cell) {
+func (g *grid) addColumn(n int, newCell func(i int) cell) {
 	if g.Rows == nil {
 		g.Rows = make([][]cell, n)
 	}
 	for i := range g.Rows {
-		g.Rows[i] = append(g.Rows[i], of(i))
+		g.Rows[i] = append(g.Rows[i], newCell(i))
 	}
 }
 
-// rates adds a column of rates with a drawing in each cell. The drawing shows the rate, its
-// interval and, unless it is 0, the nominal rate. A NaN rate becomes an empty cell.
-func (g *grid) rates(name, title string, list []evaluate.Rate) {
+// addRates adds a column of rates with a drawing in each cell. The drawing shows the rate,
+// its interval and, unless it is 0, the nominal rate. A NaN rate becomes an empty cell.
+func (g *grid) addRates(name, title string, list []evaluate.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
 		if math.IsNaN(r.Fraction) {
@@ -174,19 +174,19 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	if axis.low == axis.high {
 		axis = span{axis.low - .05, axis.high + .05}
 	}
-	h := head{Text: name, Title: title + ", with its 95 % interval", Interval: true}
+	h := columnHead{Text: name, Title: title + ", with its 95 % interval", Interval: true}
 	if axis.low < axis.high {
 		h.Low, h.High = display.Percent(axis.low), display.Percent(axis.high)
 	}
 	g.Heads = append(g.Heads, h)
-	g.column(len(list), func(i int) cell {
+	g.addColumn(len(list), func(i int) cell {
 		r := list[i]
 		if math.IsNaN(r.Fraction) {
 			return cell{}
 		}
-		g, place := placed(axis, r.Low, r.Fraction, r.High)
+		g, position := intervalGlyph(axis, r.Low, r.Fraction, r.High)
 		if r.Nominal > 0 {
-			g.Chance, g.Off = place(r.Nominal), r.Nominal < r.Low || r.Nominal > r.High
+			g.Chance, g.Off = position(r.Nominal), r.Nominal < r.Low || r.Nominal > r.High
 		}
 		if r.AdjustedPValue != nil {
 			g.Compared, g.Off = true, *r.AdjustedPValue <= hypothesis.Unlikely
@@ -195,37 +195,37 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	})
 }
 
-// placed draws a number and its interval on an axis. It also returns the function that maps
-// a value to its position in the drawing.
-func placed(axis span, low, at, high float64) (g *glyph, place func(v float64) float64) {
+// intervalGlyph draws a number and its interval on an axis. It also returns the function
+// that maps a value to its position in the drawing.
+func intervalGlyph(axis span, low, value, high float64) (g *glyph, position func(v float64) float64) {
 	const width, height, margin = 130.0, 18.0, 5.0
-	place = func(v float64) float64 { return math.Round(10*(margin+axis.share(v)*(width-2*margin))) / 10 }
-	return &glyph{Width: width, Height: height, Low: place(low), At: place(at), High: place(high)}, place
+	position = func(v float64) float64 { return math.Round(10*(margin+axis.position(v)*(width-2*margin))) / 10 }
+	return &glyph{Width: width, Height: height, Low: position(low), At: position(value), High: position(high)}, position
 }
 
-// rank sorts the rows of a page by their rates. worst is "most" to put the highest rate
+// rankRows sorts the rows of a page by their rates. worst is "most" to put the highest rate
 // first, or "least" to put the lowest rate first.
-func (g *grid) rank(worst string, list []evaluate.Rate) {
-	g.worst, g.order = worst, make([]int, len(list))
-	for i := range g.order {
-		g.order[i] = i
+func (g *grid) rankRows(worst string, list []evaluate.Rate) {
+	g.worstEnd, g.rowOrder = worst, make([]int, len(list))
+	for i := range g.rowOrder {
+		g.rowOrder[i] = i
 	}
-	slices.SortStableFunc(g.order, func(a, b int) int { return cmp.Compare(list[a].Fraction, list[b].Fraction) })
+	slices.SortStableFunc(g.rowOrder, func(a, b int) int { return cmp.Compare(list[a].Fraction, list[b].Fraction) })
 	if worst == "most" {
-		slices.Reverse(g.order)
+		slices.Reverse(g.rowOrder)
 	}
 }
 
 // Ranked returns the rows in the order in which a page shows them.
 func (g grid) Ranked() [][]cell {
-	if g.order == nil {
+	if g.rowOrder == nil {
 		return g.Rows
 	}
-	return each(g.order, func(k int) []cell { return g.Rows[k] })
+	return mapSlice(g.rowOrder, func(k int) []cell { return g.Rows[k] })
 }
 
-// capital makes the first letter upper case.
-func capital(s string) string {
+// capitalise makes the first letter upper case.
+func capitalise(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
 	return strings.ToUpper(s[:n]) + s[n:]
 }

@@ -18,16 +18,16 @@ import (
 // that they follow the theme of the page.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
-	// coloured is the number of methods that have a colour of their own, the best ones.
-	coloured = 6
-	// curvePoints is the maximum number of points of a curve.
-	curvePoints = 160
+	// maxColours is the number of methods that have a colour of their own, the best ones.
+	maxColours = 6
+	// maxCurvePoints is the maximum number of points of a curve.
+	maxCurvePoints = 160
 )
 
 // chart is a drawing with one horizontal and one vertical axis.
 type chart struct {
 	Title, Note    string // Title is above the drawing, and Note below it
-	Key            []shapeKey
+	Key            []legendEntry
 	Set            string // name of the out-of-distribution set, if there are several
 	XLabel, YLabel string
 	X, Y           []tick
@@ -38,7 +38,7 @@ type chart struct {
 	Many           bool    // whether Bars overlap, and are therefore drawn faintly
 	Dots           string  // path of small points
 	Circles        []circle
-	Lines          []line
+	Lines          []methodCurve
 	Marks          []shape // paths of large points, drawn on top
 	x, y           span
 }
@@ -59,7 +59,7 @@ type span struct{ low, high float64 }
 func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks int) chart {
 	return chart{
 		XLabel: xLabel, YLabel: yLabel, Width: width, Height: chartHeight, x: x, y: y,
-		X: labelled(x, width, xTicks), Y: axis(y.low, y.high, chartHeight, yTicks, true),
+		X: spacedTicks(x, width, xTicks), Y: newTicks(y.low, y.high, chartHeight, yTicks, true),
 	}
 }
 
@@ -69,57 +69,57 @@ type tick struct {
 	Label string
 }
 
-// line is the curve of one method.
-type line struct {
+// methodCurve is the curve of one method.
+type methodCurve struct {
 	Method int // rank of the method, from 0
-	Color  int // 1 to coloured, or 0 for a method without its own colour
+	Color  int // 1 to maxColours, or 0 for a method without its own colour
 	Name   string
 	Path   string
 }
 
 type point struct{ X, Y float64 }
 
-// path returns the SVG path of a line through the points. Points beyond the ends of an axis
-// move to that end.
-func (c *chart) path(points []point) string {
+// svgPath returns the SVG path of a line through the points. Points beyond the ends of an
+// axis move to that end.
+func (c *chart) svgPath(points []point) string {
 	var b strings.Builder
 	for i, p := range points {
 		b.WriteString(map[bool]string{true: "M", false: "L"}[i == 0])
-		b.WriteString(short(c.x.share(p.X) * c.Width))
+		b.WriteString(formatCoordinate(c.x.position(p.X) * c.Width))
 		b.WriteByte(' ')
-		b.WriteString(short((1 - c.y.share(p.Y)) * c.Height))
+		b.WriteString(formatCoordinate((1 - c.y.position(p.Y)) * c.Height))
 	}
 	return b.String()
 }
 
-// share returns the position of v between the ends of the axis, as a fraction from 0 to 1.
-func (s span) share(v float64) float64 { return min(max((v-s.low)/(s.high-s.low), 0), 1) }
+// position returns the position of v between the ends of the axis, as a fraction from 0 to 1.
+func (s span) position(v float64) float64 { return min(max((v-s.low)/(s.high-s.low), 0), 1) }
 
-// short formats x with at most one decimal.
-func short(x float64) string {
+// formatCoordinate formats x with at most one decimal.
+func formatCoordinate(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// axis returns about n ticks at round numbers from low to high. An axis of the given length
-// begins at 0 or, if flip is set, ends there.
-func axis(low, high, length float64, n int, flip bool) []tick {
+// newTicks returns about n ticks at round numbers from low to high. An axis of the given
+// length begins at 0 or, if flip is set, ends there.
+func newTicks(low, high, length float64, n int, flip bool) []tick {
 	step := roundStep((high - low) / float64(n))
-	write := tickLabels(step, max(math.Abs(low), math.Abs(high)))
+	format := tickFormatter(step, max(math.Abs(low), math.Abs(high)))
 	var ticks []tick
 	for k := int(math.Ceil(low/step - 1e-9)); float64(k)*step <= high+1e-9*step; k++ {
 		v := float64(k) * step
-		at := (v - low) / (high - low) * length
+		position := (v - low) / (high - low) * length
 		if flip {
-			at = length - at
+			position = length - position
 		}
-		ticks = append(ticks, tick{at, write(v)})
+		ticks = append(ticks, tick{position, format(v)})
 	}
 	return ticks
 }
 
-// tickLabels returns the function that formats the labels of an axis. Either all labels
+// tickFormatter returns the function that formats the labels of an axis. Either all labels
 // have an exponent or none has one. They have enough digits to differ from each other.
-func tickLabels(step, largest float64) func(v float64) string {
+func tickFormatter(step, largest float64) func(v float64) string {
 	last := int(math.Floor(math.Log10(step) + 1e-9))
 	if display.Plain(largest) {
 		return func(v float64) string { return display.Fixed(v, max(-last, 0)) }
@@ -133,16 +133,16 @@ func tickLabels(step, largest float64) func(v float64) string {
 	}
 }
 
-// labelled returns the ticks of a horizontal axis, about n or fewer. It reduces their
+// spacedTicks returns the ticks of a horizontal axis, about n or fewer. It reduces their
 // number until their labels do not overlap.
-func labelled(s span, length float64, n int) []tick {
-	const apart = 8
+func spacedTicks(s span, length float64, n int) []tick {
+	const minGap = 8
 	for ; ; n-- {
-		ticks := axis(s.low, s.high, length, n, false)
+		ticks := newTicks(s.low, s.high, length, n, false)
 		fits := true
 		for i := range len(ticks) - 1 {
-			need := (labelWidth(ticks[i].Label)+labelWidth(ticks[i+1].Label))/2 + apart
-			fits = fits && ticks[i+1].At-ticks[i].At >= need
+			distance := (labelWidth(ticks[i].Label)+labelWidth(ticks[i+1].Label))/2 + minGap
+			fits = fits && ticks[i+1].At-ticks[i].At >= distance
 		}
 		if fits || n <= 1 {
 			return ticks
@@ -154,27 +154,27 @@ func labelled(s span, length float64, n int) []tick {
 // that the style sheet sets on small screens.
 func labelWidth(label string) float64 {
 	const size = 15
-	var wide float64
+	var width float64
 	for _, r := range label {
 		switch r {
 		case ',', '.':
-			wide += .33
+			width += .33
 		case '-':
-			wide += .37
+			width += .37
 		default:
-			wide += .65
+			width += .65
 		}
 	}
-	return size * wide
+	return size * width
 }
 
 // These are the minimum margins around the plane. labelGap is the distance between the
 // plane and the labels of the vertical axis.
-const labelGap, leastLeft, leastRight, top, bottom = 8, 46, 12, 30, 46
+const labelGap, minLeft, minRight, marginTop, marginBottom = 8, 46, 12, 30, 46
 
 // Left returns the width of the margin for the labels at the left.
 func (c chart) Left() float64 {
-	left := float64(leastLeft)
+	left := float64(minLeft)
 	for _, t := range c.Y {
 		left = max(left, labelWidth(t.Label)+labelGap)
 	}
@@ -186,15 +186,15 @@ func (c chart) Left() float64 {
 
 // ViewBox returns the SVG viewBox of the plane and its labels.
 func (c chart) ViewBox() string {
-	right := float64(leastRight)
+	right := float64(minRight)
 	for _, t := range c.X {
 		right = max(right, t.At+labelWidth(t.Label)/2-c.Width)
 	}
-	return fmt.Sprintf("%g %d %g %g", -c.Left(), -top, math.Ceil(c.Left()+c.Width+right), top+c.Height+bottom)
+	return fmt.Sprintf("%g %d %g %g", -c.Left(), -marginTop, math.Ceil(c.Left()+c.Width+right), marginTop+c.Height+marginBottom)
 }
 
-// upTo returns an axis from 0 to a round number that is at least v.
-func upTo(v float64) span {
+// axisUpTo returns an axis from 0 to a round number that is at least v.
+func axisUpTo(v float64) span {
 	step := roundStep(v / 4)
 	return span{0, step * math.Ceil(v/step-1e-9)}
 }
@@ -212,24 +212,24 @@ func roundStep(x float64) float64 {
 }
 
 // rocCharts draws one chart of ROC curves for each out-of-distribution set.
-func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
+func rocCharts(r *compare.Report, rows []methodRow) ([]chart, error) {
 	sets := []string{""}
 	if len(r.OODSets) > 0 {
-		sets = each(r.OODSets, func(s compare.Set) string { return s.Name })
+		sets = mapSlice(r.OODSets, func(s compare.Set) string { return s.Name })
 	}
 	var charts []chart
 	for k, name := range sets {
 		c := newChart("false-alarm rate", "detection rate", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
-		c.Set, c.Dashed = name, c.path([]point{{0, 0}, {1, 1}})
+		c.Set, c.Dashed = name, c.svgPath([]point{{0, 0}, {1, 1}})
 		for _, m := range rows {
-			roc, err := measure.ROC(m.Best.TestScores, m.Best.OODScores[k], curvePoints)
+			roc, err := measure.ROC(m.Best.TestScores, m.Best.OODScores[k], maxCurvePoints)
 			if err != nil {
 				return nil, err
 			}
-			points := each(roc, func(p measure.ROCPoint) point { return point{p.FPR, p.TPR} })
-			c.Lines = append(c.Lines, line{Method: m.Method, Color: m.Color, Name: m.Name, Path: c.path(points)})
+			points := mapSlice(roc, func(p measure.ROCPoint) point { return point{p.FPR, p.TPR} })
+			c.Lines = append(c.Lines, methodCurve{Method: m.Method, Color: m.Color, Name: m.Name, Path: c.svgPath(points)})
 		}
-		c.order()
+		c.sortCurves()
 		if len(c.Lines) > 0 {
 			charts = append(charts, c)
 		}
@@ -239,34 +239,34 @@ func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 
 // riskChart draws the error rate of the model against the fraction of rows accepted. It
 // returns nil if the errors of the model are unknown.
-func riskChart(r *compare.Report, rows []row) (*chart, error) {
+func riskChart(r *compare.Report, rows []methodRow) (*chart, error) {
 	if r.Wrong == nil || len(rows) == 0 {
 		return nil, nil
 	}
 	curves := make([][]point, len(rows))
 	for i, m := range rows {
-		curve, err := measure.RiskCoverage(m.Best.TestScores, r.Wrong, curvePoints)
+		curve, err := measure.RiskCoverage(m.Best.TestScores, r.Wrong, maxCurvePoints)
 		if err != nil {
 			return nil, err
 		}
-		curves[i] = each(curve, func(p measure.RiskPoint) point { return point{p.Coverage, p.Risk} })
+		curves[i] = mapSlice(curve, func(p measure.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	}
-	c := riskPlane("fraction of test rows accepted, lowest score first", *r.ErrorRate, curves)
+	c := newRiskChart("fraction of test rows accepted, lowest score first", *r.ErrorRate, curves)
 	for i, m := range rows {
 		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = m.Method, m.Color, m.Name
 	}
-	c.order()
+	c.sortCurves()
 	return &c, nil
 }
 
-// riskPlane draws curves of risk (error rate) against coverage (fraction of rows accepted).
-// The vertical axis reaches at least to high, the risk of all rows.
-func riskPlane(xLabel string, high float64, curves [][]point) chart {
+// newRiskChart draws curves of risk (error rate) against coverage (fraction of rows
+// accepted). The vertical axis reaches at least to high, the risk of all rows.
+func newRiskChart(xLabel string, high float64, curves [][]point) chart {
 	// Ignore the risk at low coverage. It is mostly chance, and would stretch the axis.
-	const least = .05
+	const minCoverage = .05
 	for _, curve := range curves {
 		for _, p := range curve {
-			if p.X >= least {
+			if p.X >= minCoverage {
 				high = max(high, p.Y)
 			}
 		}
@@ -274,17 +274,17 @@ func riskPlane(xLabel string, high float64, curves [][]point) chart {
 	if high == 0 {
 		high = .01
 	}
-	c := newChart(xLabel, "error rate", span{0, 1}, upTo(high), chartWidth, 5, 5)
+	c := newChart(xLabel, "error rate", span{0, 1}, axisUpTo(high), chartWidth, 5, 5)
 	for _, curve := range curves {
-		shown := slices.DeleteFunc(curve, func(p point) bool { return p.X < least && p.Y > c.y.high })
-		c.Lines = append(c.Lines, line{Path: c.path(shown)})
+		visible := slices.DeleteFunc(curve, func(p point) bool { return p.X < minCoverage && p.Y > c.y.high })
+		c.Lines = append(c.Lines, methodCurve{Path: c.svgPath(visible)})
 	}
 	return c
 }
 
-// order sorts the curves so that the best methods are drawn last, on top of the others.
-func (c *chart) order() {
-	slices.SortStableFunc(c.Lines, func(a, b line) int {
+// sortCurves sorts the curves so that the best methods are drawn last, on top of the others.
+func (c *chart) sortCurves() {
+	slices.SortStableFunc(c.Lines, func(a, b methodCurve) int {
 		if (a.Color == 0) != (b.Color == 0) {
 			return cmp.Compare(min(a.Color, 1), min(b.Color, 1))
 		}

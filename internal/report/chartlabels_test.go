@@ -35,17 +35,17 @@ func TestChartLabelsFit(t *testing.T) {
 		}
 		return size * width
 	}
-	for _, at := range [][2]float64{{0, 1e-6}, {0, .01}, {0, 1}, {14999, 500001}, {0, 9.9e6}, {1e6, 1e6 + 1}, {-5e8, 1e9}, {1e9, 1e9 + 10}, {-3e-7, -1e-7}, {0, 3e30}, {-150000, -149000}} {
-		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			e := regressed(1, 0)
-			low, step := at[0], (at[1]-at[0])/400
+	for _, limits := range [][2]float64{{0, 1e-6}, {0, .01}, {0, 1}, {14999, 500001}, {0, 9.9e6}, {1e6, 1e6 + 1}, {-5e8, 1e9}, {1e9, 1e9 + 10}, {-3e-7, -1e-7}, {0, 3e30}, {-150000, -149000}} {
+		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+			e := sampleRegressor(1, 0)
+			low, step := limits[0], (limits[1]-limits[0])/400
 			e.Targets[0].Points = nil
 			for i := range 400 {
 				y := low + step*float64(i)
 				e.Targets[0].Points = append(e.Targets[0].Points, evaluate.TargetPoint{Target: y, Median: y, Lower: y - 40*step, Upper: y + 40*step})
 			}
-			page := written(t, Evaluation("m.attach", "x.csv", e))
-			svg := drawn(t, page, "<h4>Intervals at", "</svg>")
+			page := renderPage(t, Evaluation("m.attach", "x.csv", e))
+			svg := between(t, page, "<h4>Intervals at", "</svg>")
 			box := viewBox.FindStringSubmatch(svg)
 			if box == nil {
 				t.Fatalf("there is no chart:\n%.500s", svg)
@@ -61,10 +61,10 @@ func TestChartLabelsFit(t *testing.T) {
 			right, bottom := left+number(box[3]), top+number(box[4])
 			end, ticks := left, map[string]bool{}
 			for _, m := range chartText.FindAllStringSubmatch(svg, -1) {
-				x, y, wide := number(m[1]), number(m[2]), advance(m[4])
-				from := map[string]float64{"": x, "middle": x - wide/2, "end": x - wide}[m[3]]
-				if from < left || from+wide > right || y-.93*size < top || y+.24*size > bottom {
-					t.Errorf("%q lies from %.1f to %.1f and at %.1f, and the chart from %.1f to %.1f and from %.1f to %.1f", m[4], from, from+wide, y, left, right, top, bottom)
+				x, y, width := number(m[1]), number(m[2]), advance(m[4])
+				from := map[string]float64{"": x, "middle": x - width/2, "end": x - width}[m[3]]
+				if from < left || from+width > right || y-.93*size < top || y+.24*size > bottom {
+					t.Errorf("%q lies from %.1f to %.1f and at %.1f, and the chart from %.1f to %.1f and from %.1f to %.1f", m[4], from, from+width, y, left, right, top, bottom)
 				}
 				if strings.Contains(m[4], "e+") {
 					t.Errorf("%q has an exponent as programs write it", m[4])
@@ -76,7 +76,7 @@ func TestChartLabelsFit(t *testing.T) {
 					if ticks[m[4]] {
 						t.Errorf("two ticks are called %q", m[4])
 					}
-					end, ticks[m[4]] = from+wide, true
+					end, ticks[m[4]] = from+width, true
 				}
 			}
 			if len(ticks) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// mostDots is the maximum number of methods in a dot plot. Controls do not count.
-const mostDots = 15
+// maxDots is the maximum number of methods in a dot plot. Controls do not count.
+const maxDots = 15
 
 // dotplot shows the AUROC of the best methods and of the controls on an axis from 0.5 to 1.
 // Each method has a line of its own.
@@ -24,7 +24,7 @@ type dotplot struct {
 type dotRow struct {
 	Method        int // rank of the method, from 0
 	Name, Value   string
-	Color         int // 1 to coloured, or 0 for a method without its own colour
+	Color         int // 1 to maxColours, or 0 for a method without its own colour
 	Control       bool
 	Top, Y        float64
 	Low, At, High float64
@@ -34,16 +34,16 @@ type dotRow struct {
 
 // newDotplot draws the ranked methods. drawn holds their rows of the table, in the same
 // order.
-func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
+func newDotplot(methods []compare.MethodReport, drawn []methodRow) dotplot {
 	const rowHeight, letters, left, right = 22.0, 24, 178.0, 50.0
 	d := dotplot{Width: chartWidth, RowHeight: rowHeight}
-	axis := span{leastAUROC, 1}
-	place := func(v float64) float64 { return left + axis.share(v)*(d.Width-left-right) }
+	axis := span{chanceAUROC, 1}
+	position := func(v float64) float64 { return left + axis.position(v)*(d.Width-left-right) }
 	for i, m := range methods {
 		if !m.Control {
 			d.Competitors++
 		}
-		if !m.Control && d.Competitors > mostDots {
+		if !m.Control && d.Competitors > maxDots {
 			continue
 		}
 		name := []rune(m.Name)
@@ -51,28 +51,28 @@ func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
 			name = append(name[:letters-1], '…')
 		}
 		top := rowHeight * float64(len(d.Rows))
-		one := dotRow{
+		newRow := dotRow{
 			Method: i, Name: string(name), Value: display.Fixed(m.AUROC.Mean, 3), Color: drawn[i].Color, Control: m.Control, Top: top, Y: top + rowHeight/2,
-			Low: place(m.AUROC.Mean), At: place(m.AUROC.Mean), High: place(m.AUROC.Mean), Below: m.AUROC.Mean < leastAUROC,
+			Low: position(m.AUROC.Mean), At: position(m.AUROC.Mean), High: position(m.AUROC.Mean), Below: m.AUROC.Mean < chanceAUROC,
 		}
 		if m.CI != nil {
-			one.Low, one.High = place(m.CI.AUROC[0]), place(m.CI.AUROC[1])
+			newRow.Low, newRow.High = position(m.CI.AUROC[0]), position(m.CI.AUROC[1])
 		}
 		if len(m.Configs) > 1 {
-			one.Marks = each(m.Configs, func(c compare.Config) float64 { return place(c.AUROC) })
+			newRow.Marks = mapSlice(m.Configs, func(c compare.Config) float64 { return position(c.AUROC) })
 		}
-		d.Rows = append(d.Rows, one)
+		d.Rows = append(d.Rows, newRow)
 	}
 	d.Bottom = rowHeight * float64(len(d.Rows))
 	d.Height = d.Bottom + 28
 	for _, v := range []float64{.5, .6, .7, .8, .9, 1} {
-		d.Ticks = append(d.Ticks, tick{place(v), display.Fixed(v, 1)})
+		d.Ticks = append(d.Ticks, tick{position(v), display.Fixed(v, 1)})
 	}
 	return d
 }
 
-// summaryFacts returns the figures at the top of a comparison.
-func summaryFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
+// comparisonFacts returns the figures at the top of a comparison.
+func comparisonFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
 	competitors := 0
 	var best *compare.MethodReport
 	for i := range methods {

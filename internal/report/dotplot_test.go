@@ -15,11 +15,11 @@ func TestDotplot(t *testing.T) {
 		methods = append(methods, compare.MethodReport{Name: fmt.Sprint(i), Summaries: compare.Summaries{AUROC: compare.Summary{Mean: .95 - .02*float64(i)}}})
 	}
 	methods = append(methods, compare.MethodReport{Name: "random", Control: true, Summaries: compare.Summaries{AUROC: compare.Summary{Mean: .4}}})
-	d := newDotplot(methods, make([]row, len(methods)))
-	if n := len(d.Rows); n != mostDots+1 || d.Rows[mostDots].Name != "random" || d.Rows[mostDots].Method != 20 {
+	d := newDotplot(methods, make([]methodRow, len(methods)))
+	if n := len(d.Rows); n != maxDots+1 || d.Rows[maxDots].Name != "random" || d.Rows[maxDots].Method != 20 {
 		t.Fatalf("%d rows: %+v", n, d.Rows)
 	}
-	if r := d.Rows[mostDots]; !r.Below || r.At != d.Ticks[0].At {
+	if r := d.Rows[maxDots]; !r.Below || r.At != d.Ticks[0].At {
 		t.Errorf("the control is %+v", r)
 	}
 	if r := d.Rows[0]; r.Below || r.At <= d.Ticks[4].At || r.At >= d.Ticks[5].At {

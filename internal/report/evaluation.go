@@ -19,20 +19,20 @@ func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
 		Title:  "Does " + bundle + " meet its guarantees?",
 		Lead:   fmt.Sprintf("Evaluated on %s of %s; calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.CalibrationRows, "row")),
-		Facts:  facts(e),
-		blocks: evaluated(e),
+		Facts:  evaluationFacts(e),
+		blocks: evaluationBlocks(e),
 	}
 	b := &p.blocks[0]
-	order := []string{hypothesis.Violated, words(hypothesis.TooFewRows), hypothesis.Met}
+	order := []string{hypothesis.Violated, withSpaces(hypothesis.TooFewRows), hypothesis.Met}
 	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
 		slices.SortStableFunc(list, func(x, y verdict) int {
 			return cmp.Compare(slices.Index(order, x.Label), slices.Index(order, y.Label))
 		})
 	}
-	b.adviseOnce()
+	b.removeRepeatedAdvice()
 	for _, list := range [][]verdict{b.Verdicts, b.Folded, b.Notes} {
 		for i, v := range list {
-			list[i].Subject, list[i].Message, list[i].Advice = capital(v.Subject), capital(v.Message), capital(v.Advice)
+			list[i].Subject, list[i].Message, list[i].Advice = capitalise(v.Subject), capitalise(v.Message), capitalise(v.Advice)
 		}
 	}
 	return p
@@ -43,59 +43,59 @@ func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 func EvaluationText(e *evaluate.Evaluation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.CalibrationRows, "calibration row"))
-	if value, label := headline(e); value != "" {
+	if value, label := countGuarantees(e); value != "" {
 		fmt.Fprintf(&b, "%s %s\n", value, label)
 	}
-	blocks := evaluated(e)
-	blocks[0].adviseOnce()
+	blocks := evaluationBlocks(e)
+	blocks[0].removeRepeatedAdvice()
 	writeText(&b, blocks)
 	return b.String()
 }
 
-// evaluated returns the blocks that pages and texts share: first the verdicts, then the
-// figures.
-func evaluated(e *evaluate.Evaluation) []block {
-	blocks := []block{guarantees(e)}
+// evaluationBlocks returns the blocks that pages and texts share: first the verdicts, then
+// the figures.
+func evaluationBlocks(e *evaluate.Evaluation) []block {
+	blocks := []block{guaranteesBlock(e)}
 	if e.Flags != nil {
-		blocks = append(blocks, flags(e))
+		blocks = append(blocks, flagsBlock(e))
 	}
 	if e.Classifier != nil {
-		blocks = append(blocks, predictions(e.Classifier))
+		blocks = append(blocks, predictionsBlock(e.Classifier))
 		if len(e.Classifier.Sets) > 0 {
-			blocks = append(blocks, sets(e))
+			blocks = append(blocks, setsBlock(e))
 		}
 	}
 	for i := range e.Targets {
-		blocks = append(blocks, target(e, i))
+		blocks = append(blocks, targetBlock(e, i))
 	}
 	if len(e.Joint) > 0 {
 		b := block{Title: "All targets at once"}
-		b.coverage("all targets at once, "+e.IntervalScore, e, e.Joint)
+		b.addCoverage("all targets at once, "+e.IntervalScore, e, e.Joint)
 		blocks = append(blocks, b)
 	}
 	return blocks
 }
 
-// facts returns the figures at the top of the page.
-func facts(e *evaluate.Evaluation) []Fact {
+// evaluationFacts returns the figures at the top of the page.
+func evaluationFacts(e *evaluate.Evaluation) []Fact {
 	var facts []Fact
 	add := func(r *evaluate.Rate, label string) {
 		if r != nil {
 			facts = append(facts, Fact{display.Percent(r.Fraction), label})
 		}
 	}
-	if value, label := headline(e); value != "" {
+	if value, label := countGuarantees(e); value != "" {
 		facts = append(facts, Fact{value, label})
 	}
 	if e.Flags != nil {
-		add(atAlpha(e.Flags.ByAlpha, e.Alpha), fmt.Sprintf("false alarms at alpha %g", e.Alpha))
+		add(rateAt(e.Flags.ByAlpha, e.Alpha), fmt.Sprintf("false alarms at alpha %g", e.Alpha))
 	}
 	if e.OOD != nil {
-		add(atAlpha(e.OOD.ByAlpha, e.Alpha), fmt.Sprintf("of OOD rows detected at alpha %g", e.Alpha))
+		add(rateAt(e.OOD.ByAlpha, e.Alpha), fmt.Sprintf("of OOD rows detected at alpha %g", e.Alpha))
 	}
 	if c := e.Classifier; c != nil {
 		add(c.Accuracy, "accuracy of the model")
-		add(atLevel(c.Sets, e.Level), fmt.Sprintf("of labels in their sets at level %g", e.Level))
+		add(coverageAt(c.Sets, e.Level), fmt.Sprintf("of labels in their sets at level %g", e.Level))
 		add(c.Accepted, "of rows accepted")
 	}
 	if len(e.Targets) > 0 {
@@ -103,15 +103,15 @@ func facts(e *evaluate.Evaluation) []Fact {
 		if len(e.Targets) > 1 {
 			label += ", " + TargetName(e, 0)
 		}
-		add(atLevel(e.Targets[0].Coverage, e.Level), label)
+		add(coverageAt(e.Targets[0].Coverage, e.Level), label)
 	}
 	return facts
 }
 
-// headline returns how many guarantees are met, and a label for this figure. A guarantee
-// for several groups or classes counts once. Both results are empty if nothing is
+// countGuarantees returns how many guarantees are met, and a label for this figure. A
+// guarantee for several groups or classes counts once. Both results are empty if nothing is
 // guaranteed.
-func headline(e *evaluate.Evaluation) (value, label string) {
+func countGuarantees(e *evaluate.Evaluation) (value, label string) {
 	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // ascending; a guarantee gets the worst verdict of its parts
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Guarantees {
@@ -147,22 +147,22 @@ func headline(e *evaluate.Evaluation) (value, label string) {
 	return fmt.Sprintf("%d of %d", met, all), label
 }
 
-// mostNamed is the maximum number of guarantees for groups or classes that have a sentence
+// maxNamed is the maximum number of guarantees for groups or classes that have a sentence
 // of their own. It applies to each verdict and kind of guarantee.
-const mostNamed = 10
+const maxNamed = 10
 
-// guarantees returns a block with the verdict and the advice on each guarantee, then limits
-// and notes. If many groups or classes have a guarantee, it names the first ones and counts
-// the others.
-func guarantees(e *evaluate.Evaluation) block {
+// guaranteesBlock returns a block with the verdict and the advice on each guarantee, then
+// limits and notes. If many groups or classes have a guarantee, it names the first ones and
+// counts the others.
+func guaranteesBlock(e *evaluate.Evaluation) block {
 	b := block{Title: "Guarantees"}
 	styles := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}
 	type tally struct{ verdict, kind, part string }
-	counted, all := map[tally]int{}, map[string]int{}
-	named := map[string]int{hypothesis.Violated: mostNamed, hypothesis.TooFewRows: mostNamed}
+	counts, all := map[tally]int{}, map[string]int{}
+	named := map[string]int{hypothesis.Violated: maxNamed, hypothesis.TooFewRows: maxNamed}
 	var tallies []tally
 	for _, p := range e.Guarantees {
-		v := verdict{Label: words(p.Verdict), Style: styles[p.Verdict], Subject: kindName(p.Kind), Message: p.Message, Advice: p.Advice}
+		v := verdict{Label: withSpaces(p.Verdict), Style: styles[p.Verdict], Subject: kindName(p.Kind), Message: p.Message, Advice: p.Advice}
 		if strings.HasPrefix(v.Advice, "calibrate with ") {
 			v.Advice += " (attach fit --cal)"
 		}
@@ -170,51 +170,51 @@ func guarantees(e *evaluate.Evaluation) block {
 			v.Subject += " of " + TargetName(e, p.Target)
 		}
 		if p.Name != "" {
-			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.Subject, p.Nominal), p.Part}
-			all[one.kind]++
-			if counted[one] == 0 {
-				tallies = append(tallies, one)
+			key := tally{p.Verdict, fmt.Sprintf("%s at %g", v.Subject, p.Nominal), p.Part}
+			all[key.kind]++
+			if counts[key] == 0 {
+				tallies = append(tallies, key)
 			}
 			v.Subject += " of " + p.Part + " " + p.Name
-			if counted[one]++; counted[one] > named[p.Verdict] {
+			if counts[key]++; counts[key] > named[p.Verdict] {
 				b.Folded = append(b.Folded, v)
 				continue
 			}
 		}
 		b.Verdicts = append(b.Verdicts, v)
 	}
-	for _, one := range tallies {
+	for _, key := range tallies {
 		more := ""
-		if named[one.verdict] > 0 {
+		if named[key.verdict] > 0 {
 			more = " more"
 		}
-		if n := counted[one] - named[one.verdict]; n > 0 {
-			message := fmt.Sprintf("%s, in %d%s of %s", one.kind, n, more, rows.Count(all[one.kind], one.part))
-			b.Verdicts = append(b.Verdicts, verdict{Label: words(one.verdict), Style: styles[one.verdict], Message: message})
+		if n := counts[key] - named[key.verdict]; n > 0 {
+			message := fmt.Sprintf("%s, in %d%s of %s", key.kind, n, more, rows.Count(all[key.kind], key.part))
+			b.Verdicts = append(b.Verdicts, verdict{Label: withSpaces(key.verdict), Style: styles[key.verdict], Message: message})
 		}
 	}
 	if len(e.Guarantees) == 0 {
 		b.Lead = "There is no guarantee that these rows can test."
 	}
-	var others []verdict
+	var notes []verdict
 	for _, n := range e.Notes {
 		v := verdict{Label: "note", Message: n.Message, Advice: n.Advice}
-		if flag := flag(n); flag != "" {
+		if flag := adviceFlag(n); flag != "" {
 			v.Advice += " (" + flag + ")"
 		}
 		if n.Part == "" {
-			others = append(others, v)
+			notes = append(notes, v)
 			continue
 		}
 		v.Label, v.Style = "limit", "limit"
 		b.Notes = append(b.Notes, v)
 	}
-	b.Notes = append(b.Notes, others...)
+	b.Notes = append(b.Notes, notes...)
 	return b
 }
 
-// adviseOnce removes advice that an earlier verdict of the block has given.
-func (b *block) adviseOnce() {
+// removeRepeatedAdvice removes advice that an earlier verdict of the block has given.
+func (b *block) removeRepeatedAdvice() {
 	seen := map[string]bool{}
 	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
 		for i := range list {
@@ -226,19 +226,19 @@ func (b *block) adviseOnce() {
 	}
 }
 
-// words turns a JSON name such as too_few_rows into words.
-func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+// withSpaces turns a JSON name such as too_few_rows into words.
+func withSpaces(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // kindName returns the words for a kind of guarantee in a sentence.
 func kindName(kind string) string {
 	if kind == hypothesis.FalseAlarmRate {
 		return "false-alarm rate"
 	}
-	return words(kind)
+	return withSpaces(kind)
 }
 
-// flag returns the command-line flag that a note recommends, or "".
-func flag(n evaluate.Note) string {
+// adviceFlag returns the command-line flag that a note recommends, or "".
+func adviceFlag(n evaluate.Note) string {
 	switch n.Option {
 	case "":
 		return ""
@@ -248,8 +248,8 @@ func flag(n evaluate.Note) string {
 	return strings.TrimSpace("--" + strings.ReplaceAll(n.Option, "_", "-") + " " + n.Value)
 }
 
-// atAlpha returns the rate whose nominal rate is alpha, or nil.
-func atAlpha(list []evaluate.Rate, alpha float64) *evaluate.Rate {
+// rateAt returns the rate whose nominal rate is alpha, or nil.
+func rateAt(list []evaluate.Rate, alpha float64) *evaluate.Rate {
 	for i, r := range list {
 		if r.Nominal == alpha {
 			return &list[i]
@@ -258,9 +258,9 @@ func atAlpha(list []evaluate.Rate, alpha float64) *evaluate.Rate {
 	return nil
 }
 
-// atLevel returns the coverage at a level, or nil.
-func atLevel(list []evaluate.Coverage, level float64) *evaluate.Rate {
-	return atAlpha(each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
+// coverageAt returns the coverage at a level, or nil.
+func coverageAt(list []evaluate.Coverage, level float64) *evaluate.Rate {
+	return rateAt(mapSlice(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
 }
 
 // orNaN returns the number that x points to, or NaN if x is nil.
@@ -271,12 +271,12 @@ func orNaN(x *float64) float64 {
 	return *x
 }
 
-// optional formats the number that x points to, or a dash if x is nil.
-func optional(x *float64) string {
+// formatOptional formats the number that x points to, or a dash if x is nil.
+func formatOptional(x *float64) string {
 	if x == nil {
 		return "–"
 	}
-	return fourDigits(*x)
+	return formatFourDigits(*x)
 }
 
 // TargetName returns the name of a target, or "target" and its number if it has none.
@@ -284,20 +284,20 @@ func TargetName(e *evaluate.Evaluation, i int) string {
 	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
-func nominal(r evaluate.Rate) float64 { return r.Nominal }
+func nominalRate(r evaluate.Rate) float64 { return r.Nominal }
 
-// withNominal returns the rates with the given nominal rate. 0 means that there is no
+// setNominal returns the rates with the given nominal rate. 0 means that there is no
 // nominal rate.
-func withNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
-	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = nominal; return r })
+func setNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
+	return mapSlice(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = nominal; return r })
 }
 
-// flags shows how many in-distribution and out-of-distribution rows are flagged.
-func flags(e *evaluate.Evaluation) block {
+// flagsBlock shows how many in-distribution and out-of-distribution rows are flagged.
+func flagsBlock(e *evaluate.Evaluation) block {
 	b := block{Title: "OOD flags"}
 	names, all, rates := []string(nil), e.Flags.ByAlpha, e.Flags.ByAlpha
 	draw := func(title, name string, h evaluate.Histogram, n int) {
-		c := counts(title, "p-value", h)
+		c := countChart(title, "p-value", h)
 		c.Note = "Dashed: expected count if the rows come from the source of the calibration rows."
 		b.Charts = append(b.Charts, c)
 		names = append(names, slices.Repeat([]string{name}, n)...)
@@ -306,31 +306,31 @@ func flags(e *evaluate.Evaluation) block {
 	if o := e.OOD; o != nil {
 		draw("p-values of OOD rows", "OOD", o.PValues, len(o.ByAlpha))
 		b.Charts[1].Areas[0].Color = 1
-		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, withNominal(o.ByAlpha, 0))
+		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, setNominal(o.ByAlpha, 0))
 	}
 	g := grid{Title: "Flagged rows by alpha"}
-	g.text("rows", names)
-	g.numbers("alpha", "the guaranteed false-alarm rate", each(all, nominal), exactly)
-	g.withCounts("flagged", "fraction of the rows that are flagged", rates)
+	g.addText("rows", names)
+	g.addNumbers("alpha", "the guaranteed false-alarm rate", mapSlice(all, nominalRate), formatExact)
+	g.addRatesAndCounts("flagged", "fraction of the rows that are flagged", rates)
 	b.Tables = []grid{g}
-	b.difference("p-values", &e.Flags.PValues)
+	b.addTestResult("p-values", &e.Flags.PValues)
 	if o := e.OOD; o != nil {
-		b.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
+		b.addSentence("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 	}
-	at := " at alpha " + exactly(e.Alpha)
-	b.parts("group", "flagged by group", at, "flagged", "most", withNominal(e.Flags.ByGroup, e.Alpha), "")
+	suffix := " at alpha " + formatExact(e.Alpha)
+	b.addPartsTable("group", "flagged by group", suffix, "flagged", "most", setNominal(e.Flags.ByGroup, e.Alpha), "")
 	if n := len(b.Tables); len(e.Flags.ByClass) > 1 {
-		b.parts("class", "flagged by class", at, "flagged", "most", withNominal(e.Flags.ByClass, e.Alpha), "")
+		b.addPartsTable("class", "flagged by class", suffix, "flagged", "most", setNominal(e.Flags.ByClass, e.Alpha), "")
 		b.Tables[n].PageOnly = true
 	}
 	return b
 }
 
-// exactly formats a number with all its digits.
-func exactly(x float64) string { return fmt.Sprint(x) }
+// formatExact formats a number with all its digits.
+func formatExact(x float64) string { return fmt.Sprint(x) }
 
-// line adds a sentence below the last table.
-func (b *block) line(format string, args ...any) {
+// addSentence adds a sentence below the last table.
+func (b *block) addSentence(format string, args ...any) {
 	if len(b.Tables) == 0 {
 		b.Tables = []grid{{}}
 	}
@@ -338,9 +338,9 @@ func (b *block) line(format string, args ...any) {
 	last.Below = append(last.Below, fmt.Sprintf(format, args...))
 }
 
-// difference adds the result of a test: do the p-values or PIT values have the same
+// addTestResult adds the result of a test: do the p-values or PIT values have the same
 // distribution as those of the calibration rows?
-func (b *block) difference(what string, h *evaluate.Histogram) {
+func (b *block) addTestResult(what string, h *evaluate.Histogram) {
 	if h == nil || h.KSStatistic == nil || h.KSPValue == nil {
 		return
 	}
@@ -348,43 +348,44 @@ func (b *block) difference(what string, h *evaluate.Histogram) {
 	if *h.KSPValue <= hypothesis.Unlikely {
 		verdict = "these rows differ from the calibration rows"
 	}
-	b.line("%s: p = %s (Kolmogorov–Smirnov, distance %s): %s", what, display.Number(*h.KSPValue, 2), display.Fixed(*h.KSStatistic, 3), verdict)
+	b.addSentence("%s: p = %s (Kolmogorov–Smirnov, distance %s): %s", what, display.Number(*h.KSPValue, 2), display.Fixed(*h.KSStatistic, 3), verdict)
 }
 
-// withCounts adds a column of rates, and a column with the number of rows of each rate.
-func (g *grid) withCounts(name, title string, list []evaluate.Rate) {
-	g.rates(name, title, list)
-	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
+// addRatesAndCounts adds a column of rates, and a column with the number of rows of each
+// rate.
+func (g *grid) addRatesAndCounts(name, title string, list []evaluate.Rate) {
+	g.addRates(name, title, list)
+	g.addNumbers("rows", "", mapSlice(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), formatWhole)
 }
 
-// widths adds a column with the mean widths of intervals, or the mean sizes of prediction
+// addWidths adds a column with the mean widths of intervals, or the mean sizes of prediction
 // sets.
-func (g *grid) widths(name string, list []evaluate.Rate) {
-	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), fourDigits)
+func (g *grid) addWidths(name string, list []evaluate.Rate) {
+	g.addNumbers(name, "", mapSlice(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), formatFourDigits)
 }
 
-// parts adds a table of rates by class, group or decile. The table has a column of widths
-// unless width is empty. A page adds the text at to the title. worst is "most" or "least",
-// as in rank. It is empty for deciles, because they keep their order.
-func (b *block) parts(part, title, at, rate, worst string, list []evaluate.Rate, width string) {
+// addPartsTable adds a table of rates by class, group or decile. The table has a column of
+// widths unless width is empty. A page adds suffix to the title. worst is "most" or
+// "least", as in rankRows. It is empty for deciles, because they keep their order.
+func (b *block) addPartsTable(part, title, suffix, rate, worst string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return
 	}
-	g := grid{Title: capital(title) + at, Name: title}
-	g.text(part, each(list, func(r evaluate.Rate) string { return r.Name }))
-	g.withCounts(rate, "fraction of the rows of each "+part, list)
+	g := grid{Title: capitalise(title) + suffix, Name: title}
+	g.addText(part, mapSlice(list, func(r evaluate.Rate) string { return r.Name }))
+	g.addRatesAndCounts(rate, "fraction of the rows of each "+part, list)
 	if width != "" {
-		g.widths(width, list)
+		g.addWidths(width, list)
 	}
 	if worst != "" {
-		g.rank(worst, list)
+		g.rankRows(worst, list)
 	}
 	b.Tables = append(b.Tables, g)
 }
 
-// predictions shows the accuracy and the confidence of a classifier.
-func predictions(c *evaluate.Classifier) block {
-	b := block{Title: "Accuracy and confidence", Charts: []chart{reliability(c), riskCoverage(c)}}
+// predictionsBlock shows the accuracy and the confidence of a classifier.
+func predictionsBlock(c *evaluate.Classifier) block {
+	b := block{Title: "Accuracy and confidence", Charts: []chart{reliabilityChart(c), riskCoverageChart(c)}}
 	var names []string
 	var list []evaluate.Rate
 	add := func(name string, r *evaluate.Rate) {
@@ -397,23 +398,23 @@ func predictions(c *evaluate.Classifier) block {
 	add("not flagged", c.AccuracyUnflagged)
 	add("accepted", complement(c.SelectiveError))
 	accuracy, confidence := grid{Title: "Accuracy"}, grid{Title: "Confidence"}
-	accuracy.text("rows", names)
-	accuracy.withCounts("accuracy", "fraction of the predictions that are right", list)
-	names, fits := []string{"uncalibrated"}, []evaluate.Reliability{c.Uncalibrated}
+	accuracy.addText("rows", names)
+	accuracy.addRatesAndCounts("accuracy", "fraction of the predictions that are right", list)
+	names, reliabilities := []string{"uncalibrated"}, []evaluate.Reliability{c.Uncalibrated}
 	if c.Calibrated != nil {
-		names, fits = append(names, "temperature "+display.Number(c.Temperature, 3)), append(fits, *c.Calibrated)
+		names, reliabilities = append(names, "temperature "+display.Number(c.Temperature, 3)), append(reliabilities, *c.Calibrated)
 	}
-	confidence.text("confidence", names)
-	confidence.numbers("NLL", "mean negative log-likelihood of the labels", each(fits, func(r evaluate.Reliability) float64 { return orNaN(r.NLL) }), fourDigits)
-	confidence.numbers("ECE", "expected calibration error", each(fits, func(r evaluate.Reliability) float64 { return r.ECE }), func(x float64) string { return display.Fixed(x, 4) })
+	confidence.addText("confidence", names)
+	confidence.addNumbers("NLL", "mean negative log-likelihood of the labels", mapSlice(reliabilities, func(r evaluate.Reliability) float64 { return orNaN(r.NLL) }), formatFourDigits)
+	confidence.addNumbers("ECE", "expected calibration error", mapSlice(reliabilities, func(r evaluate.Reliability) float64 { return r.ECE }), func(x float64) string { return display.Fixed(x, 4) })
 	b.Tables = []grid{accuracy, confidence}
-	by := ""
+	suffix := ""
 	if c.AURCOODScore != nil {
-		by = ", " + fourDigits(*c.AURCOODScore) + " by OOD score"
+		suffix = ", " + formatFourDigits(*c.AURCOODScore) + " by OOD score"
 	}
-	b.line("AURC %s by confidence%s", fourDigits(c.AURC), by)
-	b.parts("class", "accuracy by class", "", "accuracy", "least", c.ByClass, "")
-	b.parts("group", "accuracy by group", "", "accuracy", "least", c.ByGroup, "")
+	b.addSentence("AURC %s by confidence%s", formatFourDigits(c.AURC), suffix)
+	b.addPartsTable("class", "accuracy by class", "", "accuracy", "least", c.ByClass, "")
+	b.addPartsTable("group", "accuracy by group", "", "accuracy", "least", c.ByGroup, "")
 	return b
 }
 
@@ -426,23 +427,23 @@ func complement(errors *evaluate.Rate) *evaluate.Rate {
 	return &evaluate.Rate{Rows: errors.Rows, Fraction: 1 - errors.Fraction, Low: 1 - errors.High, High: 1 - errors.Low}
 }
 
-// sets shows the coverage and the size of prediction sets.
-func sets(e *evaluate.Evaluation) block {
+// setsBlock shows the coverage and the size of prediction sets.
+func setsBlock(e *evaluate.Evaluation) block {
 	c := e.Classifier
 	b := block{Title: strings.TrimSuffix("Prediction sets, "+c.SetScore, ", ")}
 	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Nominal == e.Level && len(s.SizeCounts) > 0 }); i >= 0 {
-		b.Charts = append(b.Charts, sizes(c.Sets[i]))
+		b.Charts = append(b.Charts, setSizeChart(c.Sets[i]))
 	}
 	name := "sets, " + c.SetScore
 	if c.SetsBy != "" {
 		name += " by " + c.SetsBy
 	}
-	b.coverage(name, e, c.Sets)
+	b.addCoverage(name, e, c.Sets)
 	return b
 }
 
-// target shows the intervals of one target of a regressor.
-func target(e *evaluate.Evaluation, i int) block {
+// targetBlock shows the intervals of one target of a regressor.
+func targetBlock(e *evaluate.Evaluation, i int) block {
 	t := e.Targets[i]
 	name, title, prefix := "intervals", "Prediction intervals", ""
 	if len(e.Targets) > 1 {
@@ -451,41 +452,41 @@ func target(e *evaluate.Evaluation, i int) block {
 	}
 	b := block{Title: strings.TrimSuffix(title+", "+e.IntervalScore, ", ")}
 	if len(t.Points) > 0 {
-		b.Charts = append(b.Charts, against(t.Points, e.Level))
+		b.Charts = append(b.Charts, intervalChart(t.Points, e.Level))
 	}
 	if t.PIT != nil {
-		b.Charts = append(b.Charts, pit(t))
+		b.Charts = append(b.Charts, pitChart(t))
 	}
-	b.coverage(name+", "+e.IntervalScore, e, t.Coverage)
+	b.addCoverage(name+", "+e.IntervalScore, e, t.Coverage)
 	if t.RMSE != nil {
-		b.line("%sRMSE %s, MAE %s, R² %s of the predictions; CRPS %s of the quantiles", prefix, optional(t.RMSE), optional(t.MAE), optional(t.R2), optional(t.CRPS))
+		b.addSentence("%sRMSE %s, MAE %s, R² %s of the predictions; CRPS %s of the quantiles", prefix, formatOptional(t.RMSE), formatOptional(t.MAE), formatOptional(t.R2), formatOptional(t.CRPS))
 	}
-	b.difference(prefix+"PIT", t.PITCalibrated)
+	b.addTestResult(prefix+"PIT", t.PITCalibrated)
 	return b
 }
 
-// coverage shows the coverage of intervals or prediction sets at each level. At the level
+// addCoverage shows the coverage of intervals or prediction sets at each level. At the level
 // of the evaluation, it also shows the coverage by class, group and decile.
-func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
+func (b *block) addCoverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
 	if len(all) == 0 {
 		return
 	}
 	sets, width, median := all[0].SizeCounts != nil, "mean width", "median width"
-	special, title, count := "infinite", "intervals with an infinite bound", func(c evaluate.Coverage) float64 { return float64(c.Infinite) }
+	specialName, title, countSpecial := "infinite", "intervals with an infinite bound", func(c evaluate.Coverage) float64 { return float64(c.Infinite) }
 	if sets {
 		width, median = "mean size", "median size"
-		special, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.SizeCounts[0]) }
+		specialName, title, countSpecial = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.SizeCounts[0]) }
 	}
-	covered := each(all, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
+	rates := mapSlice(all, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	g := grid{Title: "Coverage by level", Name: name}
-	g.numbers("level", "the guaranteed coverage", each(covered, nominal), exactly)
-	g.rates("coverage", "fraction of the rows that are covered", covered)
-	g.widths(width, covered)
-	g.numbers(median, "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.MedianWidth) }), fourDigits)
-	if n := each(all, count); slices.Max(n) > 0 {
-		g.numbers(special, title, n, wholes)
+	g.addNumbers("level", "the guaranteed coverage", mapSlice(rates, nominalRate), formatExact)
+	g.addRates("coverage", "fraction of the rows that are covered", rates)
+	g.addWidths(width, rates)
+	g.addNumbers(median, "", mapSlice(all, func(c evaluate.Coverage) float64 { return orNaN(c.MedianWidth) }), formatFourDigits)
+	if n := mapSlice(all, countSpecial); slices.Max(n) > 0 {
+		g.addNumbers(specialName, title, n, formatWhole)
 	}
-	g.rates("worst slab", "coverage of the slab of the feature space that is covered least", each(all, func(c evaluate.Coverage) evaluate.Rate {
+	g.addRates("worst slab", "coverage of the slab of the feature space that is covered least", mapSlice(all, func(c evaluate.Coverage) evaluate.Rate {
 		if c.WorstSlab == nil {
 			return evaluate.Rate{Fraction: math.NaN()}
 		}
@@ -494,16 +495,16 @@ func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Cov
 	g.Heads[len(g.Heads)-1].Interval = false
 	b.Tables = append(b.Tables, g)
 	if len(all) > 1 {
-		b.Charts = append(b.Charts, levels(all))
+		b.Charts = append(b.Charts, coverageChart(all))
 	}
 	for _, c := range all {
 		if c.Nominal == e.Level {
-			at := fmt.Sprintf(" at level %g", e.Level)
-			b.parts("class", "coverage by class", at, "coverage", "least", withNominal(c.ByClass, c.Nominal), width)
-			b.parts("group", "coverage by group", at, "coverage", "least", withNominal(c.ByGroup, c.Nominal), width)
-			b.parts("prediction", "coverage by decile of the prediction", at, "coverage", "", withNominal(c.ByDecile, c.Nominal), width)
+			suffix := fmt.Sprintf(" at level %g", e.Level)
+			b.addPartsTable("class", "coverage by class", suffix, "coverage", "least", setNominal(c.ByClass, c.Nominal), width)
+			b.addPartsTable("group", "coverage by group", suffix, "coverage", "least", setNominal(c.ByGroup, c.Nominal), width)
+			b.addPartsTable("prediction", "coverage by decile of the prediction", suffix, "coverage", "", setNominal(c.ByDecile, c.Nominal), width)
 		}
 	}
 }
 
-func wholes(x float64) string { return display.Fixed(x, 0) }
+func formatWhole(x float64) string { return display.Fixed(x, 0) }

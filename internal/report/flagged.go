@@ -33,37 +33,37 @@ type Column struct {
 	Text    []string
 }
 
-func (c *Column) at(i int) string {
+func (c *Column) formatCell(i int) string {
 	if c.Numbers != nil {
-		return digits(c.Numbers)(c.Numbers[i])
+		return columnFormat(c.Numbers)(c.Numbers[i])
 	}
 	return c.Text[i]
 }
 
-// digits returns the format of a column. Whole numbers keep all their digits, because they
-// may be identifiers, such as order numbers.
-func digits(column []float64) func(x float64) string {
+// columnFormat returns the format of a column. Whole numbers keep all their digits, because
+// they may be identifiers, such as order numbers.
+func columnFormat(column []float64) func(x float64) string {
 	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
-		return fourDigits
+		return formatFourDigits
 	}
-	return wholes
+	return formatWhole
 }
 
-func fourDigits(x float64) string { return display.Number(x, 4) }
+func formatFourDigits(x float64) string { return display.Number(x, 4) }
 
 // Flagged returns the page of the flagged rows of a file.
 func Flagged(f Flags) Page {
-	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capital(f.Summary) + ".", Facts: f.Facts}
-	c := counts("p-values", "p-value", f.PValues)
+	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capitalise(f.Summary) + ".", Facts: f.Facts}
+	c := countChart("p-values", "p-value", f.PValues)
 	c.Note = "Dashed: expected count if the rows come from the source of the calibration rows. A peak at the left: out-of-distribution rows."
-	says := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
+	summary := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
 		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
 	}}}
 	if f.Caution != "" {
-		says.Notes = append(says.Notes, verdict{Label: "weaker", Message: capital(f.Caution) + "."})
+		summary.Notes = append(summary.Notes, verdict{Label: "weaker", Message: capitalise(f.Caution) + "."})
 	}
-	says.Tables = []grid{cumulative(f.PValues)}
-	p.blocks = []block{says}
+	summary.Tables = []grid{cumulativeTable(f.PValues)}
+	p.blocks = []block{summary}
 	if f.N == 0 {
 		return p
 	}
@@ -71,15 +71,15 @@ func Flagged(f Flags) Page {
 	shown := len(f.Images)
 	if f.Images != nil {
 		for i, img := range f.Images {
-			worst.Pictures = append(worst.Pictures, f.picture(i, img))
+			worst.Pictures = append(worst.Pictures, f.newPicture(i, img))
 		}
 	} else {
 		var g grid
 		for _, c := range f.Columns {
 			if c.Numbers != nil {
-				g.numbers(c.Name, "", c.Numbers, digits(c.Numbers))
+				g.addNumbers(c.Name, "", c.Numbers, columnFormat(c.Numbers))
 			} else {
-				g.text(c.Name, c.Text)
+				g.addText(c.Name, c.Text)
 			}
 		}
 		worst.Tables, shown = []grid{g}, len(g.Rows)
@@ -91,32 +91,32 @@ func Flagged(f Flags) Page {
 	return p
 }
 
-// cumulative counts the rows up to each of several p-values, and the number of rows
+// cumulativeTable counts the rows up to each of several p-values, and the number of rows
 // expected.
-func cumulative(h evaluate.Histogram) grid {
+func cumulativeTable(h evaluate.Histogram) grid {
 	g := grid{Title: "Rows by largest p-value"}
-	var ends, counts, expected []float64
-	for _, end := range []float64{.05, .1, .2, .5, 1} {
-		n := int(math.Round(end * float64(len(h.Counts))))
+	var limits, counts, expected []float64
+	for _, limit := range []float64{.05, .1, .2, .5, 1} {
+		n := int(math.Round(limit * float64(len(h.Counts))))
 		count, want := 0, 0.
 		for k := range n {
 			count += h.Counts[k]
 			want += h.Expected[k]
 		}
-		ends, counts, expected = append(ends, end), append(counts, float64(count)), append(expected, want)
+		limits, counts, expected = append(limits, limit), append(counts, float64(count)), append(expected, want)
 	}
-	g.numbers("p-value up to", "", ends, exactly)
-	g.numbers("rows", "", counts, wholes)
-	g.numbers("expected", "expected number if the rows come from the source of the calibration rows", expected, wholes)
+	g.addNumbers("p-value up to", "", limits, formatExact)
+	g.addNumbers("rows", "", counts, formatWhole)
+	g.addNumbers("expected", "expected number if the rows come from the source of the calibration rows", expected, formatWhole)
 	return g
 }
 
-// picture returns the picture of row i. The caption is the first column, which holds the
+// newPicture returns the picture of row i. The caption is the first column, which holds the
 // name of the row.
-func (f *Flags) picture(i int, img image.Image) picture {
-	p := picture{Image: img, Caption: f.Columns[0].at(i)}
+func (f *Flags) newPicture(i int, img image.Image) picture {
+	p := picture{Image: img, Caption: f.Columns[0].formatCell(i)}
 	for _, c := range f.Columns[1:] {
-		p.Facts = append(p.Facts, Fact{cmp.Or(c.at(i), "–"), c.Name})
+		p.Facts = append(p.Facts, Fact{cmp.Or(c.formatCell(i), "–"), c.Name})
 	}
 	return p
 }

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-func flaggedRows() Flags {
+func sampleFlags() Flags {
 	return Flags{
-		Bundle: "m.attach", Rows: "x.npz", Summary: "3 of 9 flagged", N: 3, Guarantee: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
+		Bundle: "m.attach", Rows: "x.npz", Summary: "3 of 9 flagged", N: 3, Guarantee: "at most 5 %", Caution: "split off", PValues: newHistogram(3, 2, 2, 2),
 		Columns: []Column{{Name: "input", Text: []string{"b.png", "a.png"}}, {Name: "p_value", Numbers: []float64{.001, .0123456}}, {Name: "ood_score", Numbers: []float64{math.Inf(1), 7}}},
 	}
 }
 
 func TestFlagged(t *testing.T) {
-	f := flaggedRows()
-	page := written(t, Flagged(f))
-	sound(t, page)
+	f := sampleFlags()
+	page := renderPage(t, Flagged(f))
+	checkPage(t, page)
 	for _, want := range []string{
 		"<h1>Rows of x.npz flagged by m.attach</h1>", "<p>3 of 9 flagged.</p>", "at most 5 %", "Split off.", "The first 2 of 3.", `<td class="words">b.png</td>`, `<td data-v="&#43;Infinity">inf</td>`, `<td data-v="0.0123456">0.01235</td>`,
 		`d="M0 340V0H115V113.3H230V113.3H345V113.3H460V340Z"`,
@@ -32,7 +32,7 @@ func TestFlagged(t *testing.T) {
 
 	// Small pictures are encoded as PNG, and large ones as JPEG.
 	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 24, 24)), image.NewGray(image.Rect(0, 0, 192, 128))}
-	page = written(t, Flagged(f))
+	page = renderPage(t, Flagged(f))
 	for _, want := range []string{`src="data:image/png;base64,`, `alt="b.png" class="small">`, `src="data:image/jpeg;base64,`, `alt="a.png">`, "<dt>p_value</dt><dd>0.01235</dd>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -40,7 +40,7 @@ func TestFlagged(t *testing.T) {
 	}
 
 	f.N, f.Columns, f.Images = 0, nil, nil
-	if page = written(t, Flagged(f)); strings.Count(page, "<table") > 1 || strings.Contains(page, "<figure") || strings.Contains(page, "Flagged rows, ") {
+	if page = renderPage(t, Flagged(f)); strings.Count(page, "<table") > 1 || strings.Contains(page, "<figure") || strings.Contains(page, "Flagged rows, ") {
 		t.Error("a page without flagged rows shows some")
 	}
 }
@@ -48,9 +48,9 @@ func TestFlagged(t *testing.T) {
 // TestFlaggedWholes checks that whole numbers keep their digits if all numbers of their
 // column are whole.
 func TestFlaggedWholes(t *testing.T) {
-	f := flaggedRows()
+	f := sampleFlags()
 	f.Columns = append(f.Columns, Column{Name: "order", Numbers: []float64{1234567, 12}}, Column{Name: "price", Numbers: []float64{269345, 1093.25}})
-	page := written(t, Flagged(f))
+	page := renderPage(t, Flagged(f))
 	for _, want := range []string{">1,234,567<", ">12<", ">269,300<", ">1,093<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -59,13 +59,13 @@ func TestFlaggedWholes(t *testing.T) {
 }
 
 func TestFlaggedHostile(t *testing.T) {
-	f := flaggedRows()
-	f.Bundle, f.Rows, f.Summary, f.Guarantee = hostile, hostile, hostile, hostile
+	f := sampleFlags()
+	f.Bundle, f.Rows, f.Summary, f.Guarantee = hostileName, hostileName, hostileName, hostileName
 	for i := range f.Columns {
-		f.Columns[i].Name = hostile
+		f.Columns[i].Name = hostileName
 	}
-	f.Columns[0].Text = []string{hostile, hostile}
-	harmless(t, written(t, Flagged(f)))
+	f.Columns[0].Text = []string{hostileName, hostileName}
+	checkEscaped(t, renderPage(t, Flagged(f)))
 	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 4, 4)), image.NewGray(image.Rect(0, 0, 4, 4))}
-	harmless(t, written(t, Flagged(f)))
+	checkEscaped(t, renderPage(t, Flagged(f)))
 }

@@ -49,100 +49,100 @@ type glyph struct {
 // first and the last bin include the outermost 0.5 % of the scores and infinite scores.
 func drawHistogram(name string, in []float64, out [][]float64, width, height float64) (*histogram, error) {
 	bins := int(width / pixelsPerBin)
-	outs := slices.Concat(out...)
-	all := slices.DeleteFunc(slices.Concat(in, outs), func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
-	if len(in) == 0 || len(outs) == 0 {
+	outScores := slices.Concat(out...)
+	all := slices.DeleteFunc(slices.Concat(in, outScores), func(v float64) bool { return math.IsInf(v, 0) || math.IsNaN(v) })
+	if len(in) == 0 || len(outScores) == 0 {
 		return nil, errors.New("histogram of " + name + ": there are no scores")
 	}
 	axis := span{}
 	if len(all) > 0 {
-		axis = inner(all)
+		axis = innerRange(all)
 	}
-	axis = axis.open()
-	sides := each(slices.Concat([][]float64{in}, out), func(scores []float64) []float64 { return share(scores, axis.low, axis.high, bins) })
+	axis = axis.widened()
+	sides := mapSlice(slices.Concat([][]float64{in}, out), func(scores []float64) []float64 { return binFractions(scores, axis.low, axis.high, bins) })
 	top := slices.Max(slices.Concat(sides...))
-	h := &histogram{Width: width, Height: height, Low: threeDigits(axis.low), High: threeDigits(axis.high)}
+	h := &histogram{Width: width, Height: height, Low: formatThreeDigits(axis.low), High: formatThreeDigits(axis.high)}
 	for i, x := range sides {
-		h.Shapes = append(h.Shapes, shape{setColor(i), outline(x, top, width, height)})
+		h.Shapes = append(h.Shapes, shape{colourOfSet(i), histogramPath(x, top, width, height)})
 	}
 	return h, nil
 }
 
-// setColor returns the colour of in-distribution rows (i = 0) or of the i-th
+// colourOfSet returns the colour of in-distribution rows (i = 0) or of the i-th
 // out-of-distribution set.
-func setColor(i int) int {
+func colourOfSet(i int) int {
 	if i == 0 {
 		return 0
 	}
-	return (i-1)%coloured + 1
+	return (i-1)%maxColours + 1
 }
 
-func threeDigits(x float64) string { return display.Number(x, 3) }
+func formatThreeDigits(x float64) string { return display.Number(x, 3) }
 
-func share(scores []float64, lo, hi float64, bins int) []float64 {
+func binFractions(scores []float64, lo, hi float64, bins int) []float64 {
 	x := make([]float64, bins)
 	for _, s := range scores {
-		at := (s - lo) / (hi - lo) * float64(bins)
-		i := int(min(max(at, 0), float64(bins-1)))
+		position := (s - lo) / (hi - lo) * float64(bins)
+		i := int(min(max(position, 0), float64(bins-1)))
 		x[i] += 1 / float64(max(len(scores), 1))
 	}
 	return x
 }
 
-func outline(x []float64, top, width, height float64) string {
+func histogramPath(x []float64, top, width, height float64) string {
 	var b strings.Builder
-	b.WriteString("M0 " + short(height))
+	b.WriteString("M0 " + formatCoordinate(height))
 	for i, v := range x {
-		y := short(height * (1 - v/top))
-		b.WriteString("V" + y + "H" + short(width*float64(i+1)/float64(len(x))))
+		y := formatCoordinate(height * (1 - v/top))
+		b.WriteString("V" + y + "H" + formatCoordinate(width*float64(i+1)/float64(len(x))))
 	}
-	b.WriteString("V" + short(height) + "Z")
+	b.WriteString("V" + formatCoordinate(height) + "Z")
 	return b.String()
 }
 
-// spark draws a small histogram for the table. It shows the ranks of the scores among all
-// scores, because ranks spread evenly for every distribution of scores.
-func spark(in []float64, out [][]float64) (glyph, error) {
+// newSparkline draws a small histogram for the table. It shows the ranks of the scores
+// among all scores, because ranks spread evenly for every distribution of scores.
+func newSparkline(in []float64, out [][]float64) (glyph, error) {
 	ranked := slices.Sorted(slices.Values(slices.Concat(in, slices.Concat(out...))))
 	rank := func(scores []float64) []float64 {
 		x := make([]float64, len(scores))
 		for i, v := range scores {
 			first, _ := slices.BinarySearch(ranked, v)
-			beyond, _ := slices.BinarySearchFunc(ranked, v, func(a, b float64) int {
+			end, _ := slices.BinarySearchFunc(ranked, v, func(a, b float64) int {
 				if a <= b {
 					return -1
 				}
 				return 1
 			})
-			x[i] = float64(first+beyond-1) / 2
+			x[i] = float64(first+end-1) / 2
 		}
 		return x
 	}
-	h, err := drawHistogram("", rank(in), each(out, rank), sparkWidth, sparkHeight)
+	h, err := drawHistogram("", rank(in), mapSlice(out, rank), sparkWidth, sparkHeight)
 	if err != nil {
 		return glyph{}, err
 	}
 	return glyph{Width: sparkWidth, Height: sparkHeight, Shapes: h.Shapes}, nil
 }
 
-// forest draws the AUROC of each method with its interval on an axis from 0.5 to 1. Each
+// aurocGlyphs draws the AUROC of each method with its interval on an axis from 0.5 to 1. Each
 // configuration of a sweep is a mark. A method below 0.5 becomes a hollow dot at the end of
 // the axis.
-func forest(ranked []compare.MethodReport) []*glyph {
-	axis := span{leastAUROC, 1}
-	return each(ranked, func(m compare.MethodReport) *glyph {
+func aurocGlyphs(ranked []compare.MethodReport) []*glyph {
+	axis := span{chanceAUROC, 1}
+	return mapSlice(ranked, func(m compare.MethodReport) *glyph {
 		ends := [2]float64{m.AUROC.Mean, m.AUROC.Mean}
 		if m.CI != nil {
 			ends = m.CI.AUROC
 		}
-		g, place := placed(axis, ends[0], m.AUROC.Mean, ends[1])
-		g.Below = m.AUROC.Mean < leastAUROC
+		g, position := intervalGlyph(axis, ends[0], m.AUROC.Mean, ends[1])
+		g.Below = m.AUROC.Mean < chanceAUROC
 		if len(m.Configs) > 1 {
-			g.Marks = each(m.Configs, func(c compare.Config) float64 { return place(c.AUROC) })
+			g.Marks = mapSlice(m.Configs, func(c compare.Config) float64 { return position(c.AUROC) })
 		}
 		return g
 	})
 }
 
-// leastAUROC is the low end of the axis: the AUROC of random scores.
-const leastAUROC = .5
+// chanceAUROC is the low end of the axis: the AUROC of random scores.
+const chanceAUROC = .5

@@ -21,13 +21,13 @@ import (
 )
 
 //go:embed page.html section.html block.html
-var files embed.FS
+var templates embed.FS
 
 //go:embed page.css
-var css string
+var pageCSS string
 
 //go:embed page.js
-var js string
+var pageJS string
 
 // Page is the content of a report, from top to bottom.
 type Page struct {
@@ -64,53 +64,53 @@ type Example struct {
 type section struct {
 	Comparison
 	Figures, BySet grid // tables with one line for each of Rows
-	Rows           []row
+	Rows           []methodRow
 	ROC            []chart
 	Risk           *chart
-	SetKey         []shapeKey
+	SetKey         []legendEntry
 	Facts          []Fact
 	Dots           dotplot
-	Missing        []missing
+	Missing        []missingMethods
 }
 
-// shown is the number of methods whose scores are visible before the reader opens the
+// maxShown is the number of methods whose scores are visible before the reader opens the
 // others.
-const shown = 12
+const maxShown = 12
 
 // Shown returns the rows whose scores are visible at once.
-func (s *section) Shown() []row { return s.Rows[:min(shown, len(s.Rows))] }
+func (s *section) Shown() []methodRow { return s.Rows[:min(maxShown, len(s.Rows))] }
 
 // Folded returns the rows whose scores are hidden until the reader opens them.
-func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
+func (s *section) Folded() []methodRow { return s.Rows[min(maxShown, len(s.Rows)):] }
 
 // More reports whether the dot plot leaves out methods.
 func (s *section) More() bool { return len(s.Dots.Rows) < len(s.Rows) }
 
 // Listed returns the maximum number of methods in the dot plot, without controls.
-func (s *section) Listed() int { return mostDots }
+func (s *section) Listed() int { return maxDots }
 
 // Hollow reports whether the dot plot has a method below 0.5.
 func (s *section) Hollow() bool {
 	return slices.ContainsFunc(s.Dots.Rows, func(r dotRow) bool { return r.Below })
 }
 
-// missing names methods without a result and the reason.
-type missing struct{ Names, What, Why string }
+// missingMethods names methods without a result and the reason.
+type missingMethods struct{ Names, What, Why string }
 
-func absent(r *compare.Report) []missing {
-	var list []missing
-	add := func(what string, all []compare.Skipped) {
+func listMissing(r *compare.Report) []missingMethods {
+	var list []missingMethods
+	appendAll := func(what string, all []compare.Skipped) {
 		for _, a := range all {
-			list = append(list, missing{a.Name, what, a.Reason})
+			list = append(list, missingMethods{a.Name, what, a.Reason})
 		}
 	}
-	add("failed", failures(r))
-	add("skipped", Together(r.Skipped))
+	appendAll("failed", failures(r))
+	appendAll("skipped", Together(r.Skipped))
 	return list
 }
 
-// shapeKey is an entry of a legend.
-type shapeKey struct {
+// legendEntry is an entry of a legend.
+type legendEntry struct {
 	Color int
 	Name  string
 }
@@ -130,7 +130,7 @@ func write(w io.Writer, p Page) error {
 		Blocks   []block
 		CSS      template.CSS
 		JS       template.JS
-	}{Page: p, Blocks: p.blocks, CSS: template.CSS(css), JS: template.JS(js)}
+	}{Page: p, Blocks: p.blocks, CSS: template.CSS(pageCSS), JS: template.JS(pageJS)}
 	for _, c := range p.Sets {
 		s, err := newSection(c)
 		if err != nil {
@@ -142,12 +142,12 @@ func write(w io.Writer, p Page) error {
 		"percent": display.Percent,
 		"count":   display.Count,
 		"fixed":   func(x float64) string { return display.Fixed(x, 3) },
-		"short":   short,
-		"inline":  inline,
+		"short":   formatCoordinate,
+		"inline":  pictureURL,
 		"add":     func(a, b float64) float64 { return a + b },
 		"neg":     func(x float64) float64 { return -x },
 		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
-	}).ParseFS(files, "page.html", "section.html", "block.html")
+	}).ParseFS(templates, "page.html", "section.html", "block.html")
 	if err != nil {
 		return err
 	}
@@ -161,8 +161,8 @@ func write(w io.Writer, p Page) error {
 }
 
 func newSection(c Comparison) (*section, error) {
-	s := &section{Comparison: c, Missing: absent(c.Report)}
-	if err := s.fill(ranked(c.Report)); err != nil {
+	s := &section{Comparison: c, Missing: listMissing(c.Report)}
+	if err := s.fill(rankedMethods(c.Report)); err != nil {
 		return nil, err
 	}
 	var err error
@@ -176,17 +176,17 @@ func newSection(c Comparison) (*section, error) {
 // fill makes the tables and rows of the section from the ranked methods.
 func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
-	s.Figures, s.BySet = tables(r, methods)
+	s.Figures, s.BySet = comparisonTables(r, methods)
 	if len(r.OODSets) > 1 {
 		for i, set := range r.OODSets {
-			s.SetKey = append(s.SetKey, shapeKey{setColor(i + 1), set.Name})
+			s.SetKey = append(s.SetKey, legendEntry{colourOfSet(i + 1), set.Name})
 		}
 	}
-	intervals := forest(methods)
+	intervals := aurocGlyphs(methods)
 	color := 0
 	for i, m := range methods {
-		best := best(m)
-		small, err := spark(best.TestScores, best.OODScores)
+		best := bestConfig(m)
+		small, err := newSparkline(best.TestScores, best.OODScores)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
@@ -194,17 +194,17 @@ func (s *section) fill(methods []compare.MethodReport) error {
 		if err != nil {
 			return err
 		}
-		one := row{
+		newRow := methodRow{
 			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Histogram: large, Configurations: configurations(m), NOutliers: m.OutliersFitted, Best: best,
+			Histogram: large, Configurations: configurationTable(m), NOutliers: m.OutliersFitted, Best: best,
 		}
-		if !m.Control && color < coloured {
+		if !m.Control && color < maxColours {
 			color++
-			one.Color = color
+			newRow.Color = color
 		}
-		s.Rows = append(s.Rows, one)
+		s.Rows = append(s.Rows, newRow)
 	}
-	s.Dots, s.Facts = newDotplot(methods, s.Rows), summaryFacts(r, methods)
+	s.Dots, s.Facts = newDotplot(methods, s.Rows), comparisonFacts(r, methods)
 	return nil
 }
 
@@ -219,13 +219,13 @@ func Encode(m image.Image) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// inline returns a picture as a data URL.
-func inline(m image.Image) (template.URL, error) {
+// pictureURL returns a picture as a data URL.
+func pictureURL(m image.Image) (template.URL, error) {
 	encoded, err := Encode(m)
-	return inlined(encoded), err
+	return encodedURL(encoded), err
 }
 
-func inlined(encoded []byte) template.URL {
+func encodedURL(encoded []byte) template.URL {
 	kind := "jpeg"
 	if bytes.HasPrefix(encoded, []byte("\x89PNG")) {
 		kind = "png"

@@ -30,12 +30,12 @@ func samplePage() Page {
 	}
 	img := image.NewGray(image.Rect(0, 0, 8, 8))
 	img.SetGray(3, 3, color.Gray{200})
-	one := func(v float64) compare.Summary { return compare.Summary{Mean: v, Max: v, N: 1} }
+	single := func(v float64) compare.Summary { return compare.Summary{Mean: v, Max: v, N: 1} }
 	method := func(name string, auroc float64) compare.MethodReport {
 		m := compare.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
 		return compare.MethodReport{
 			Name:      name,
-			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
+			Summaries: compare.Summaries{AUROC: single(auroc), FPR95: single(.2), FPR95In: single(.3), AUPRIn: single(auroc), AUPROut: single(auroc), DetectionError: single((1 - auroc) / 2)},
 			CI:        &compare.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
 			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, TestScores: in, OODScores: [][]float64{out}}},
 		}
@@ -63,7 +63,7 @@ func samplePage() Page {
 	}
 }
 
-func written(t *testing.T, p Page) string {
+func renderPage(t *testing.T, p Page) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Write(&b, p); err != nil {
@@ -72,11 +72,11 @@ func written(t *testing.T, p Page) string {
 	return b.String()
 }
 
-const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\xff"
+const hostileName = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\xff"
 
-// harmless checks that no name on the page closes an attribute or opens a tag. The tests
+// checkEscaped checks that no name on the page closes an attribute or opens a tag. The tests
 // give names that try to.
-func harmless(t *testing.T, page string) {
+func checkEscaped(t *testing.T, page string) {
 	t.Helper()
 	if m := regexp.MustCompile(`(?i)<script>alert|<img src=x|"'>`).FindString(page); m != "" || !utf8.ValidString(page) {
 		t.Errorf("the page holds %q, or is no UTF-8", m)
@@ -84,7 +84,7 @@ func harmless(t *testing.T, page string) {
 }
 
 func TestHostileNames(t *testing.T) {
-	const name = hostile
+	const name = hostileName
 	p := samplePage()
 	p.Title, p.Lead, p.Facts = name, name, []Fact{{name, name}}
 	c := &p.Sets[0]
@@ -95,11 +95,11 @@ func TestHostileNames(t *testing.T) {
 	}
 	r.Model, r.ModelSHA256, r.OODSets = name, name, []compare.Set{{Name: name, Group: name, Rows: 200}}
 	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
-	harmless(t, written(t, p))
+	checkEscaped(t, renderPage(t, p))
 }
 
 func TestWrite(t *testing.T) {
-	page := written(t, samplePage())
+	page := renderPage(t, samplePage())
 	// Each of the two methods has a small histogram, a large histogram and an interval. The
 	// page also has a dot plot, a chart of ROC curves and a band.
 	if n := strings.Count(page, "<svg"); n != 2*3+1+1+1 {
@@ -129,17 +129,17 @@ func TestWrite(t *testing.T) {
 	if n := strings.Count(page, `class="outside"`); n != 1 {
 		t.Errorf("%d pictures are framed as out-of-distribution, want 1", n)
 	}
-	sound(t, page)
+	checkPage(t, page)
 }
 
-// sound checks what holds for every page. It loads no script, style sheet or picture. Its
+// checkPage checks what holds for every page. It loads no script, style sheet or picture. Its
 // drawings are well-formed XML, and their numbers are finite.
-func sound(t *testing.T, page string) {
+func checkPage(t *testing.T, page string) {
 	t.Helper()
 	lower := strings.ToLower(page)
-	for _, held := range []string{"<link", "@import", "src=http", `src="http`, "href=http", `href="http`, "url(", "nan", "zgotmplz", "-inf", "+inf"} {
-		if strings.Contains(lower, held) {
-			t.Errorf("the page holds %q", held)
+	for _, forbidden := range []string{"<link", "@import", "src=http", `src="http`, "href=http", `href="http`, "url(", "nan", "zgotmplz", "-inf", "+inf"} {
+		if strings.Contains(lower, forbidden) {
+			t.Errorf("the page holds %q", forbidden)
 		}
 	}
 	for _, script := range strings.Split(lower, "<script")[1:] {
@@ -195,7 +195,7 @@ func TestWriteMore(t *testing.T) {
 		conf.OODScores = [][]float64{conf.OODScores[0][:120], conf.OODScores[0][120:]}
 		m.Configs = append(m.Configs, m.Configs[0])
 	}
-	page := written(t, p)
+	page := renderPage(t, p)
 	for _, want := range []string{
 		">AURC</th>", "model error 25.0 %", "cats 120", "<small>near</small>",
 		"AUROC by OOD set", "near (mean)", `data-panel="dogs"`, "Risk–coverage curves", "better, 2", "0.0400–0.0600",
@@ -214,7 +214,7 @@ func TestWriteMore(t *testing.T) {
 func TestBandIsThemed(t *testing.T) {
 	p := samplePage()
 	p.Sets = nil
-	_, band, _ := strings.Cut(written(t, p), `<div class="card band">`)
+	_, band, _ := strings.Cut(renderPage(t, p), `<div class="card band">`)
 	// The second of three values is flagged, so the shaded region reaches from its X to the
 	// next X.
 	for _, want := range []string{`class="area s1" d="M460 340L920 340L920 0L460 0Z"`, `class="area s0"`, `class="dots" d="M0 246.5h0M460 `, `class="curve c c1"`} {
@@ -237,18 +237,18 @@ func TestWriteMany(t *testing.T) {
 		m.Name = fmt.Sprintf("method%d", i)
 		p.Sets[0].Report.Methods = append(p.Sets[0].Report.Methods, m)
 	}
-	page := written(t, p)
+	page := renderPage(t, p)
 	before, after, ok := strings.Cut(page, "<summary>33 more</summary>")
 	if !ok || strings.Count(before, `aria-label="scores of`) != 12 || strings.Count(after, `aria-label="scores of`) != 33 {
 		t.Error("33 of 45 methods are not folded")
 	}
-	if n := strings.Count(page, `<circle class="dot" cx`) - 45; n != mostDots || !strings.Contains(page, "the 15 best of 45 methods") {
+	if n := strings.Count(page, `<circle class="dot" cx`) - 45; n != maxDots || !strings.Contains(page, "the 15 best of 45 methods") {
 		t.Errorf("the dot plot has %d methods", n)
 	}
-	if n := strings.Count(page, `class="curve c c`); n != coloured {
-		t.Errorf("%d curves have a colour, want %d", n, coloured)
+	if n := strings.Count(page, `class="curve c c`); n != maxColours {
+		t.Errorf("%d curves have a colour, want %d", n, maxColours)
 	}
-	if n := strings.Count(page, `<path class="curve"`); n != 45-coloured {
+	if n := strings.Count(page, `<path class="curve"`); n != 45-maxColours {
 		t.Errorf("%d curves have none", n)
 	}
 }
@@ -268,7 +268,7 @@ func TestHistogramGathers(t *testing.T) {
 	if h.Low != "0" || h.High != "9" {
 		t.Errorf("the axis runs from %s to %s", h.Low, h.High)
 	}
-	if x := share(in, 0, 9, 48); math.Abs(x[0]-.1) > 1e-9 || math.Abs(x[47]-.102) > 1e-9 {
+	if x := binFractions(in, 0, 9, 48); math.Abs(x[0]-.1) > 1e-9 || math.Abs(x[47]-.102) > 1e-9 {
 		t.Errorf("the ends hold %v and %v", x[0], x[47])
 	}
 	if _, err := drawHistogram("x", []float64{math.Inf(1)}, [][]float64{{math.Inf(-1)}}, histWidth, histHeight); err != nil {
@@ -285,14 +285,14 @@ func TestAxis(t *testing.T) {
 		{.02, []string{"0.000", "0.005", "0.010", "0.015", "0.020"}},
 	} {
 		var got []string
-		for _, tick := range axis(0, c.high, 100, 5, false) {
+		for _, tick := range newTicks(0, c.high, 100, 5, false) {
 			got = append(got, tick.Label)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("axis to %v: %v", c.high, got)
 		}
 	}
-	if ticks := axis(0, 1, 100, 5, true); ticks[0].At != 100 || ticks[5].At != 0 {
+	if ticks := newTicks(0, 1, 100, 5, true); ticks[0].At != 100 || ticks[5].At != 0 {
 		t.Errorf("upwards: %v", ticks)
 	}
 }

@@ -13,51 +13,51 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// column describes a table column with one figure for each method.
-type column struct {
-	head
+// figureColumn describes a table column with one figure for each method.
+type figureColumn struct {
+	columnHead
 	digits int  // number of decimals
 	plain  bool // whether the column marks no best value and shows no deviation, such as a time
 	field  int  // index of the figure in compare.Metrics
 }
 
-// value is a figure of one method, summarised over the configurations of a sweep.
-type value struct {
+// figureValue is a figure of one method, summarised over the configurations of a sweep.
+type figureValue struct {
 	compare.Summary
 	ci *[2]float64 // confidence interval, or nil
 }
 
-// metrics returns the columns of the table, one for each figure of compare.Metrics.
-func metrics() []column {
-	return []column{
-		{head: head{Text: "AUROC", Title: "Probability that an out-of-distribution row scores above an in-distribution row.", Descending: true}, digits: 3},
-		{head: head{Text: "FPR95", Title: "Fraction of in-distribution rows flagged when 95 % of the out-of-distribution rows are detected."}, digits: 3, field: 1},
-		{head: head{Text: "FPR95 in", Title: "Fraction of out-of-distribution rows accepted when 95 % of the in-distribution rows are (FPR@95 of OpenOOD)."}, digits: 3, field: 4},
-		{head: head{Text: "AUPR in", Title: "Average precision with in-distribution as the positive class.", Descending: true}, digits: 3, field: 2},
-		{head: head{Text: "AUPR out", Title: "Average precision with out-of-distribution as the positive class.", Descending: true}, digits: 3, field: 3},
-		{head: head{Text: "detection error", Title: "Smallest probability, over all thresholds, to misjudge a row if both kinds are equally likely."}, digits: 3, field: 5},
+// metricColumns returns the columns of the table, one for each figure of compare.Metrics.
+func metricColumns() []figureColumn {
+	return []figureColumn{
+		{columnHead: columnHead{Text: "AUROC", Title: "Probability that an out-of-distribution row scores above an in-distribution row.", Descending: true}, digits: 3},
+		{columnHead: columnHead{Text: "FPR95", Title: "Fraction of in-distribution rows flagged when 95 % of the out-of-distribution rows are detected."}, digits: 3, field: 1},
+		{columnHead: columnHead{Text: "FPR95 in", Title: "Fraction of out-of-distribution rows accepted when 95 % of the in-distribution rows are (FPR@95 of OpenOOD)."}, digits: 3, field: 4},
+		{columnHead: columnHead{Text: "AUPR in", Title: "Average precision with in-distribution as the positive class.", Descending: true}, digits: 3, field: 2},
+		{columnHead: columnHead{Text: "AUPR out", Title: "Average precision with out-of-distribution as the positive class.", Descending: true}, digits: 3, field: 3},
+		{columnHead: columnHead{Text: "detection error", Title: "Smallest probability, over all thresholds, to misjudge a row if both kinds are equally likely."}, digits: 3, field: 5},
 	}
 }
 
-// summary returns the value of the metric with index field.
-func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
-	v := value{Summary: *measure.Figures[compare.Summary](&s)[field]}
+// metricValue returns the value of the metric with index field.
+func metricValue(s compare.Summaries, ci *compare.Intervals, field int) figureValue {
+	v := figureValue{Summary: *measure.Figures[compare.Summary](&s)[field]}
 	if ci != nil {
 		v.ci = measure.Figures[[2]float64](ci)[field]
 	}
 	return v
 }
 
-// ranked returns the methods that have a result, the best first.
-func ranked(r *compare.Report) []compare.MethodReport {
+// rankedMethods returns the methods that have a result, the best first.
+func rankedMethods(r *compare.Report) []compare.MethodReport {
 	return slices.DeleteFunc(r.Ranked(), func(m compare.MethodReport) bool { return len(m.Configs) == 0 })
 }
 
-// tables returns a table with the figures of each method. If the sets have names, it also
-// returns a table of the AUROC by set.
-func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet grid) {
+// comparisonTables returns a table with the figures of each method. If the sets have names,
+// it also returns a table of the AUROC by set.
+func comparisonTables(r *compare.Report, methods []compare.MethodReport) (figures, bySet grid) {
 	control := func(i int) bool { return methods[i].Control }
-	names := each(methods, func(m compare.MethodReport) string {
+	names := mapSlice(methods, func(m compare.MethodReport) string {
 		name := m.Name
 		if m.Control {
 			name += " (control)"
@@ -67,42 +67,42 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		}
 		return name
 	})
-	figures.text("method", names)
-	add := func(c column, of func(m compare.MethodReport) value) {
-		figures.figures(c, each(methods, of), r.Sweep, control)
+	figures.addText("method", names)
+	add := func(c figureColumn, get func(m compare.MethodReport) figureValue) {
+		figures.addFigures(c, mapSlice(methods, get), r.Sweep, control)
 	}
-	for _, c := range metrics() {
-		add(c, func(m compare.MethodReport) value { return summary(m.Summaries, m.CI, c.field) })
+	for _, c := range metricColumns() {
+		add(c, func(m compare.MethodReport) figureValue { return metricValue(m.Summaries, m.CI, c.field) })
 	}
 	figures.Heads[1].Interval = r.Resamples > 0
 	if r.ErrorRate != nil {
 		// The AURC of an accurate model is a few thousandths, so it needs a fourth decimal.
-		c := column{head: head{Text: "AURC", Title: "Area under the risk–coverage curve of the errors of the model on in-distribution rows."}, digits: 4}
-		add(c, func(m compare.MethodReport) value {
-			v := value{Summary: m.AURC}
+		c := figureColumn{columnHead: columnHead{Text: "AURC", Title: "Area under the risk–coverage curve of the errors of the model on in-distribution rows."}, digits: 4}
+		add(c, func(m compare.MethodReport) figureValue {
+			v := figureValue{Summary: m.AURC}
 			if m.CI != nil {
 				v.ci = m.CI.AURC
 			}
 			return v
 		})
 	}
-	time := func(name, title string, digits int, of func(m compare.MethodReport) float64) {
-		c := column{head: head{Text: name, Title: title}, digits: digits, plain: true}
-		add(c, func(m compare.MethodReport) value { return value{Summary: compare.Summary{Mean: of(m)}} })
+	time := func(name, title string, digits int, get func(m compare.MethodReport) float64) {
+		c := figureColumn{columnHead: columnHead{Text: name, Title: title}, digits: digits, plain: true}
+		add(c, func(m compare.MethodReport) figureValue { return figureValue{Summary: compare.Summary{Mean: get(m)}} })
 	}
 	time("fit (s)", "Seconds to fit all configurations.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
 	time("score (µs/row)", "Microseconds to score one row.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds })
 	if len(r.OODSets) == 0 || len(methods) == 0 {
 		return figures, bySet
 	}
-	bySet.text("method", names)
-	sets := each(methods, func(m compare.MethodReport) []compare.SetSummaries {
+	bySet.addText("method", names)
+	sets := mapSlice(methods, func(m compare.MethodReport) []compare.SetSummaries {
 		return slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
 	})
 	set := func(name, title string) {
 		i := len(bySet.Heads) - 1
-		values := each(sets, func(of []compare.SetSummaries) value { return summary(of[i].Summaries, of[i].CI, 0) })
-		bySet.figures(column{head: head{Text: name, Title: title, Descending: true}, digits: 3}, values, r.Sweep, control)
+		values := mapSlice(sets, func(get []compare.SetSummaries) figureValue { return metricValue(get[i].Summaries, get[i].CI, 0) })
+		bySet.addFigures(figureColumn{columnHead: columnHead{Text: name, Title: title, Descending: true}, digits: 3}, values, r.Sweep, control)
 	}
 	for _, s := range r.OODSets {
 		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.Rows, "row"), s.Name))
@@ -114,8 +114,8 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 	return figures, bySet
 }
 
-// figures adds a column of figures and marks the best value. A control is never the best.
-func (g *grid) figures(c column, values []value, sweep bool, control func(i int) bool) {
+// addFigures adds a column of figures and marks the best value. A control is never the best.
+func (g *grid) addFigures(c figureColumn, values []figureValue, sweep bool, control func(i int) bool) {
 	sign := -1.
 	if c.Descending {
 		sign = 1
@@ -126,36 +126,36 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 			best = max(best, sign*v.Mean)
 		}
 	}
-	g.Heads = append(g.Heads, c.head)
-	g.column(len(values), func(i int) cell {
+	g.Heads = append(g.Heads, c.columnHead)
+	g.addColumn(len(values), func(i int) cell {
 		v := values[i]
-		one := cell{Text: display.Fixed(v.Mean, c.digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.Mean == best}
+		newCell := cell{Text: display.Fixed(v.Mean, c.digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.Mean == best}
 		switch {
 		case c.plain:
 		case sweep:
-			one.Spread = "±" + display.Fixed(v.Std, c.digits)
+			newCell.Spread = "±" + display.Fixed(v.Std, c.digits)
 		default: // without a deviation there is room for one more decimal
-			one.Text = display.Fixed(v.Mean, 4)
+			newCell.Text = display.Fixed(v.Mean, 4)
 		}
 		if v.ci != nil {
-			one.Range = display.Fixed(v.ci[0], c.digits) + "–" + display.Fixed(v.ci[1], c.digits)
+			newCell.Range = display.Fixed(v.ci[0], c.digits) + "–" + display.Fixed(v.ci[1], c.digits)
 		}
-		return one
+		return newCell
 	})
 }
 
-// configurations returns a table with the metrics of each configuration of a sweep, or nil
-// without a sweep.
-func configurations(m compare.MethodReport) *grid {
+// configurationTable returns a table with the metrics of each configuration of a sweep, or
+// nil without a sweep.
+func configurationTable(m compare.MethodReport) *grid {
 	if len(m.Configs) < 2 {
 		return nil
 	}
 	var g grid
-	g.text("configuration", each(m.Configs, func(c compare.Config) string { return c.Params.String() }))
-	for _, c := range metrics() {
+	g.addText("configuration", mapSlice(m.Configs, func(c compare.Config) string { return c.Params.String() }))
+	for _, c := range metricColumns() {
 		c.plain = true
-		g.figures(c, each(m.Configs, func(conf compare.Config) value {
-			v := value{Summary: compare.Summary{Mean: *measure.Figures[float64](&conf.Metrics)[c.field]}}
+		g.addFigures(c, mapSlice(m.Configs, func(conf compare.Config) figureValue {
+			v := figureValue{Summary: compare.Summary{Mean: *measure.Figures[float64](&conf.Metrics)[c.field]}}
 			if conf.CI != nil {
 				v.ci = measure.Figures[[2]float64](conf.CI)[c.field]
 			}
@@ -173,13 +173,13 @@ func ComparisonText(r *compare.Report) string {
 	}
 	sets := ""
 	if len(r.OODSets) > 0 {
-		sets = ": " + strings.Join(each(r.OODSets, func(s compare.Set) string { return s.Name + " " + display.Count(s.Rows) }), ", ") + "; means over the sets"
+		sets = ": " + strings.Join(mapSlice(r.OODSets, func(s compare.Set) string { return s.Name + " " + display.Count(s.Rows) }), ", ") + "; means over the sets"
 	}
 	line("%s, %s, %s%s", rows.Count(r.FitRows, "fit row"), rows.Count(r.TestRows, "in-distribution test row"), rows.Count(r.OODRows, "OOD row"), sets)
-	figures, bySet := tables(r, ranked(r))
-	b.WriteString("\n" + figures.lines())
+	figures, bySet := comparisonTables(r, rankedMethods(r))
+	b.WriteString("\n" + figures.format())
 	if bySet.Rows != nil {
-		b.WriteString("\nAUROC by OOD set\n\n" + bySet.lines())
+		b.WriteString("\nAUROC by OOD set\n\n" + bySet.format())
 	}
 	for _, m := range r.Methods {
 		if m.OutliersFitted > 0 {
@@ -187,19 +187,19 @@ func ComparisonText(r *compare.Report) string {
 			line("%s: fitted with %s, measured on %s", m.Name, rows.Count(m.OutliersFitted, "OOD row"), rows.Count(m.OODRows, "other"))
 		}
 	}
-	for _, a := range absent(r) {
+	for _, a := range listMissing(r) {
 		line("%s (%s): %s", a.What, a.Why, a.Names)
 	}
 	return b.String()
 }
 
-// row is the line of a method in the table.
-type row struct {
+// methodRow is the line of a method in the table.
+type methodRow struct {
 	Method         int // rank of the method, from 0
 	Name           string
 	Control        bool
 	Note           string
-	Color          int // 1 to coloured, or 0 for a method without its own colour
+	Color          int // 1 to maxColours, or 0 for a method without its own colour
 	Spark          glyph
 	Forest         *glyph
 	Histogram      *histogram

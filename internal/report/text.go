@@ -12,16 +12,16 @@ import (
 // writeText writes the verdicts, notes and tables of blocks. It leaves out titles and
 // pictures.
 func writeText(b *strings.Builder, blocks []block) {
-	for _, one := range blocks {
-		for _, v := range slices.Concat(one.Verdicts, one.Notes) {
-			b.WriteString(display.Printable(v.line()) + "\n")
+	for _, block := range blocks {
+		for _, v := range slices.Concat(block.Verdicts, block.Notes) {
+			b.WriteString(display.Printable(v.format()) + "\n")
 			if v.Advice != "" {
 				fmt.Fprintf(b, "%-12s  what to do: %s\n", "", display.Printable(v.Advice))
 			}
 		}
-		for _, g := range one.Tables {
+		for _, g := range block.Tables {
 			if len(g.Rows) > 0 && !g.PageOnly {
-				b.WriteString("\n" + g.lines())
+				b.WriteString("\n" + g.format())
 			}
 			for _, sentence := range g.Below {
 				b.WriteString(display.Printable(sentence) + "\n")
@@ -30,8 +30,8 @@ func writeText(b *strings.Builder, blocks []block) {
 	}
 }
 
-// line formats a verdict as text: a label 12 characters wide, then the message.
-func (v verdict) line() string {
+// format formats a verdict as text: a label 12 characters wide, then the message.
+func (v verdict) format() string {
 	message := v.Message
 	if v.Subject != "" {
 		message = v.Subject + ": " + message
@@ -39,22 +39,22 @@ func (v verdict) line() string {
 	return fmt.Sprintf("%-12s  %s", v.Label, message)
 }
 
-// mostRows is the maximum number of rows of a ranked table in a text, which shows the worst
-// ones.
-const mostRows = 20
+// maxTextRows is the maximum number of rows of a ranked table in a text, which shows the
+// worst ones.
+const maxTextRows = 20
 
-// lines formats the table as text. The first column is aligned to the left, and the others
+// format formats the table as text. The first column is aligned to the left, and the others
 // to the right.
-func (g grid) lines() string {
-	rows, most := g.Rows, ""
-	if n := len(rows); g.order != nil && n > mostRows {
-		rows, most = g.Ranked()[:mostRows], fmt.Sprintf(", %s %d of %d", g.worst, mostRows, n)
+func (g grid) format() string {
+	rows, truncation := g.Rows, ""
+	if n := len(rows); g.rowOrder != nil && n > maxTextRows {
+		rows, truncation = g.Ranked()[:maxTextRows], fmt.Sprintf(", %s %d of %d", g.worstEnd, maxTextRows, n)
 	}
 	lines := make([][]string, 1+len(rows))
-	add := func(head string, of func(row []cell) string) {
+	add := func(head string, get func(row []cell) string) {
 		lines[0] = append(lines[0], display.Printable(head))
 		for i, row := range rows {
-			lines[i+1] = append(lines[i+1], display.Printable(of(row)))
+			lines[i+1] = append(lines[i+1], display.Printable(get(row)))
 		}
 	}
 	heads := slices.Clone(g.Heads)
@@ -74,7 +74,7 @@ func (g grid) lines() string {
 			add("95 % interval", func(row []cell) string { return row[j].Range })
 		}
 	}
-	lines[0][0] += most
+	lines[0][0] += truncation
 	width := 0
 	for _, line := range lines {
 		width = max(width, len([]rune(line[0])))

@@ -36,15 +36,15 @@ func TestGuaranteesOfManyClasses(t *testing.T) {
 		}
 		e.Guarantees = append(e.Guarantees, p)
 	}
-	b := guarantees(e)
-	b.adviseOnce()
+	b := guaranteesBlock(e)
+	b.removeRepeatedAdvice()
 	var out strings.Builder
 	writeText(&out, []block{b})
-	for _, says := range []string{
+	for _, want := range []string{
 		"too few rows  set coverage of class 0: little\n              what to do: calibrate with more (attach fit --cal)\ntoo few rows  set coverage of class 1: little\n", "too few rows  set coverage at 0.9, in 975 more of 1,000 classes\n", "met           set coverage at 0.9, in 10 of 1,000 classes\n", "violated      set coverage of class 999: little\n",
 	} {
-		if !strings.Contains(out.String(), says) {
-			t.Errorf("%q is not in\n%s", says, &out)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &out)
 		}
 	}
 	if n := strings.Count(out.String(), "\n"); n != 10+5+2+1 {
