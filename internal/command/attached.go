@@ -13,152 +13,152 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// attachedFlags holds the flags of a command that applies a .attach file to rows.
-type attachedFlags struct {
+// bundleFlags holds the flags of a command that applies a .attach file to rows.
+type bundleFlags struct {
 	table
-	place
+	modelFlags
 	rowFlags
-	path, x        string
-	rows           inputs.Slice // which rows of x to read
-	moved, weights string       // moved: path of the model, if it is not where fit found it
-	asFeatures     bool
-	groupless      bool // whether rows need no groups, even if intervals are calibrated by group
-	sets           string
-	o              attach.PredictOptions
+	path, x            string
+	rows               inputs.Slice // which rows of x to read
+	modelPath, weights string       // modelPath: path of the model, if it is not where fit found it
+	asFeatures         bool
+	groupsOptional     bool // whether rows need no groups, even if intervals are calibrated by group
+	sets               string
+	predict            attach.PredictOptions
 }
 
 // The following functions return conflicts of a flag with the .attach file.
 
 func noDetector() conflict {
-	return unsuited("needs a detector, and M.attach has none", func(b *attach.Bundle) bool { return b.Detector == nil })
+	return bundleConflict("needs a detector, and M.attach has none", func(b *attach.Bundle) bool { return b.Detector == nil })
 }
 
 func noIntervals() conflict {
-	return unsuited("is for regressors with intervals, and M.attach has no intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+	return bundleConflict("is for regressors with intervals, and M.attach has no intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
 }
 
 func noClasses() conflict {
-	return unsuited("is for classifiers, and M.attach is not one", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
+	return bundleConflict("is for classifiers, and M.attach is not one", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
 }
 
-// attachedOptions returns the flags that choose rows and features, and the flags that say
+// bundleOptions returns the flags that choose rows and features, and the flags that say
 // how the model is read and run.
-func (f *attachedFlags) attachedOptions() (features, model table) {
-	runs := unsuited("has no effect because the model is run; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
+func (f *bundleFlags) bundleOptions() (features, model table) {
+	modelIsRun := bundleConflict("has no effect because the model is run; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
 	asFeatures := noEffect("with --from-features", func() bool { return f.asFeatures })
-	alone := unsuited("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
-	regressor := unsuited("is for classifiers, and M.attach is a regressor", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
-	model = join(f.modelOption(), f.rowOptions(&f.table, unsuited("is for models with a tokenizer, and M.attach has none", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
-	model.pick("keep-classes", "folder-labels").unless(regressor)
-	model.pick("ignore").unless(unsuited("has no effect because M.attach names the input columns and other columns are ignored; leave it out", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
-	model.pick("preprocess").unless(unsuited("has no effect because M.attach holds the preprocessing; leave it out", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
+	withoutModel := bundleConflict("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
+	regressor := bundleConflict("is for classifiers, and M.attach is a regressor", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
+	model = join(f.modelOption(), f.rowOptions(&f.table, bundleConflict("is for models with a tokenizer, and M.attach has none", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(defaultBatch)).withConflicts(asFeatures).withConflicts(withoutModel)
+	model.pick("keep-classes", "folder-labels").withConflicts(regressor)
+	model.pick("ignore").withConflicts(bundleConflict("has no effect because M.attach names the input columns and other columns are ignored; leave it out", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
+	model.pick("preprocess").withConflicts(bundleConflict("has no effect because M.attach holds the preprocessing; leave it out", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
 	running := f.runtimeOptions()
-	running.pick("provider", "device").unless(asFeatures).unless(alone)
+	running.pick("provider", "device").withConflicts(asFeatures).withConflicts(withoutModel)
 	return join(table{
-		{name: "from-features", to: &f.asFeatures, group: groupModel, usage: "read features and logits that `attach features` wrote, and do not run the model"},
-	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "for features", runs),
+		{name: "from-features", dest: &f.asFeatures, group: groupModel, usage: "read features and logits that `attach features` wrote, and do not run the model"},
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "for features", modelIsRun),
 		f.classNamesOption("; in place of those that fit was given", regressor)), join(model[1:], running)
 }
 
 // modelOption returns --model.
-func (f *attachedFlags) modelOption() table {
+func (f *bundleFlags) modelOption() table {
 	return table{
-		{name: "model", to: &f.moved, file: otherFile, group: groupModel, usage: "MODEL.onnx: the model that M.attach was fitted for, if it has moved since"},
+		{name: "model", dest: &f.modelPath, file: otherFile, group: groupModel, usage: "MODEL.onnx: the model that M.attach was fitted for, if it has moved since"},
 	}
 }
 
-// levelless returns the conflicts of --level with predictions that have no level.
-func (f *attachedFlags) levelless() []conflict {
+// levelConflicts returns the conflicts of --level with predictions that have no level.
+func (f *bundleFlags) levelConflicts() []conflict {
 	return []conflict{
-		unsuited("is for intervals and prediction sets, and M.attach has neither", func(b *attach.Bundle) bool {
+		bundleConflict("is for intervals and prediction sets, and M.attach has neither", func(b *attach.Bundle) bool {
 			return b.Base.Task != attach.Classification && len(b.Calibration.Quantiles) == 0
 		}),
 		noEffect("with --sets none", func() bool { return f.sets == "none" }),
 	}
 }
 
-// setOptions returns the flags of prediction sets, and the interval flags that predict and
-// evaluate share.
-func (f *attachedFlags) setOptions() table {
-	without := f.levelless()
-	apart := append(without[1:],
+// predictionSetOptions returns the flags of prediction sets, and the interval flags that
+// predict and evaluate share.
+func (f *bundleFlags) predictionSetOptions() table {
+	levelConflicts := f.levelConflicts()
+	notOrdinal := append(levelConflicts[1:],
 		noEffect("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }))
-	both := func(other string) conflict {
-		return conflict{when: func() bool { return f.o.SetsByClass && f.o.SetsByCluster }, reason: "cannot be combined with " + other}
+	combined := func(other string) conflict {
+		return conflict{when: func() bool { return f.predict.SetsByClass && f.predict.SetsByCluster }, reason: "cannot be combined with " + other}
 	}
 	return join(table{
-		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
+		{name: "interval-score", dest: &f.predict.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
 			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts (default: cqr)"},
-		{name: "smoothed", to: &f.o.Smoothed, conflicts: without, group: groupIntervals,
+		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: levelConflicts, group: groupIntervals,
 			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{
-		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},
-		{name: "sets-by-class", to: &f.o.SetsByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(apart), both("--sets-by-cluster"))},
-		{name: "sets-by-cluster", to: &f.o.SetsByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(apart), both("--sets-by-class"))},
-		{name: "max-error", to: &f.o.MaxError, rule: fraction, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
-	}.under(groupSets).unless(noClasses()))
+		{name: "sets", dest: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},
+		{name: "sets-by-class", dest: &f.predict.SetsByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(notOrdinal), combined("--sets-by-cluster"))},
+		{name: "sets-by-cluster", dest: &f.predict.SetsByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(notOrdinal), combined("--sets-by-class"))},
+		{name: "max-error", dest: &f.predict.MaxError, rule: fraction, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
+	}.inGroup(groupSets).withConflicts(noClasses()))
 }
 
 // flagByClassOption returns --flag-by-class.
-func (f *attachedFlags) flagByClassOption() *option {
+func (f *bundleFlags) flagByClassOption() *option {
 	return &option{
-		name: "flag-by-class", to: &f.o.FlagByClass, group: groupDetector, usage: "compare each input only with calibration rows of the same predicted class, so that the false-alarm rate holds for each class",
+		name: "flag-by-class", dest: &f.predict.FlagByClass, group: groupDetector, usage: "compare each input only with calibration rows of the same predicted class, so that the false-alarm rate holds for each class",
 		conflicts: []conflict{noDetector(), noClasses()},
 	}
 }
 
 // predictOptions returns the options of predictions with the bundle. Without --sets,
 // prediction sets use the score LAC if the file has labels or if another flag needs sets.
-func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
-	o := f.o
+func (f *bundleFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
+	o := f.predict
 	classifies := b.Base.Task == attach.Classification
-	asked := o.SetsByClass || o.SetsByCluster || o.ClassPValues || classifies && (o.Level != 0 || o.Smoothed)
+	needsSets := o.SetsByClass || o.SetsByCluster || o.ClassPValues || classifies && (o.Level != 0 || o.Smoothed)
 	switch {
 	case f.sets != "":
 		o.Sets = strings.TrimSuffix(f.sets, "none")
-	case asked || classifies && len(b.Calibration.TrueClasses.Labels) > 0:
+	case needsSets || classifies && len(b.Calibration.TrueClasses.Labels) > 0:
 		o.Sets = conformal.LAC
 	}
 	return o
 }
 
 // options returns the options for opening the .attach file.
-func (f *attachedFlags) options() modelrows.Options {
-	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
+func (f *bundleFlags) options() modelrows.Options {
+	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.modelPath, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupsOptional}
 }
 
-// attached is an open .attach file with the reader of its rows.
-type attached struct {
+// openedBundle is an open .attach file with the reader of its rows.
+type openedBundle struct {
 	*modelrows.Attached
-	flags  *attachedFlags
+	flags  *bundleFlags
 	stderr io.Writer
 }
 
 // open opens the .attach file. It returns a usage error if a flag conflicts with the file.
-func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
+func (f *bundleFlags) open(stderr io.Writer) (*openedBundle, error) {
 	f.Log = logger(stderr, f.verbose)
-	m, err := modelrows.Open(f.options(), f.place.Options, f.fits, noting(stderr))
+	m, err := modelrows.Open(f.options(), f.modelFlags.Options, f.checkBundle, notePrinter(stderr))
 	if err != nil {
 		return nil, err
 	}
-	return &attached{m, f, stderr}, nil
+	return &openedBundle{m, f, stderr}, nil
 }
 
-// fits returns a usage error if a flag conflicts with the bundle, or if a result would
+// checkBundle returns a usage error if a flag conflicts with the bundle, or if a result would
 // overwrite the bundle's model.
-func (f *attachedFlags) fits(b *attach.Bundle) error {
-	if err := f.checkFor(b, f.path); err != nil || f.asFeatures || b.Base.SHA256 == "" {
+func (f *bundleFlags) checkBundle(b *attach.Bundle) error {
+	if err := f.checkBundleConflicts(b, f.path); err != nil || f.asFeatures || b.Base.SHA256 == "" {
 		return err
 	}
-	return f.protect(source{cmp.Or(f.moved, b.Base.Path), f.path})
+	return f.checkOverwrite(source{cmp.Or(f.modelPath, b.Base.Path), f.path})
 }
 
 // predictor returns a predictor, and moves large matrix products of the process to the
 // runtime until stop is called.
-func (m *attached) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
+func (m *openedBundle) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
 	if p, err = m.Bundle.Predictor(o); err != nil {
 		return nil, nil, err
 	}
-	stop, err = m.flags.products(ctx)
+	stop, err = m.flags.startProducts(ctx)
 	return p, stop, err
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// auditing holds the flags of attach audit.
-type auditing struct {
-	attachedFlags
-	asked  engine.Options // the flags that are not in attachedFlags
-	failIf []string
-	gates  []gate
+// auditFlags holds the flags of attach audit.
+type auditFlags struct {
+	bundleFlags
+	engineOptions engine.Options // the flags that are not in bundleFlags
+	failIf        []string
+	gates         []gate
 }
 
 // inputList holds the values of a flag that may be repeated and names inputs.
@@ -42,8 +42,8 @@ type Pipeline interface {
 
 // auditCommand returns the command attach audit. If elsewhere is nil, this process scores
 // the audit.
-func auditCommand(elsewhere Pipeline) *cli.Command {
-	f := &auditing{}
+func auditCommand(pipeline Pipeline) *cli.Command {
+	f := &auditFlags{}
 	f.flags()
 	return f.table.command(cli.Command{
 		Name:      "audit",
@@ -55,62 +55,62 @@ func auditCommand(elsewhere Pipeline) *cli.Command {
 attach audit digits_resnet.attach --x digits_test.npz --x letters.npz -o audit
 # fail a CI job if outliers are proven
 attach audit digits_resnet.attach --x digits_test.npz -o nightly --fail-if 'outliers_lower_bound>0'`,
-	}, argument{name: "M.attach", to: &f.path}, f.choose, func(c *cli.Context) error { return f.run(c, elsewhere) })
+	}, argument{name: "M.attach", dest: &f.path}, f.parseGates, func(c *cli.Context) error { return f.run(c, pipeline) })
 }
 
 // flags sets the table of flags.
-func (f *auditing) flags() {
-	f.asked.Identity = audit.Identity{FDR: .1, Delta: .05}
-	features, model := f.attachedOptions()
+func (f *auditFlags) flags() {
+	f.engineOptions.Identity = audit.Identity{FDR: .1, Delta: .05}
+	features, model := f.bundleOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
-	noIntervals := unsuited("needs intervals, and M.attach has none", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+	noIntervals := bundleConflict("needs intervals, and M.attach has none", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
 	asFeatures := noEffect("with --from-features", func() bool { return f.asFeatures })
-	alone := unsuited("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
+	withoutModel := bundleConflict("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
 	skip.usage, skip.conflicts = "leave out images that cannot be read and files that are broken or empty, and report them, instead of stopping", nil
 	f.table = join(table{
-		{name: "x", to: (*inputList)(&f.asked.Inputs), required: true, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated"},
-		{name: "fitted", to: (*inputList)(&f.asked.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names the nearest one of each input, to find near duplicates; may be repeated"},
-		{name: "every", to: &f.asked.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, alone}},
-		{name: "limit", to: &f.asked.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
-	}.under(groupData), f.guaranteeOptions(), features, table{
-		{name: "alpha", to: &f.asked.Identity.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
-		{name: "level", to: &f.asked.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
-	}.under(groupGuarantee), f.groupsOption(", to count discoveries by group"), table{
-		{name: "o", to: &f.asked.Dir, required: true, usage: "DIR: folder to write to; an unfinished audit in it is continued"},
-		{name: "fail-if", to: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, such as 'discoveries>0'; may be repeated; see `attach help gates`"},
-	}.under(groupOutput), model)
+		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated"},
+		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names the nearest one of each input, to find near duplicates; may be repeated"},
+		{name: "every", dest: &f.engineOptions.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, withoutModel}},
+		{name: "limit", dest: &f.engineOptions.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
+	}.inGroup(groupData), f.guaranteeOptions(), features, table{
+		{name: "alpha", dest: &f.engineOptions.Identity.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
+		{name: "level", dest: &f.engineOptions.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
+	}.inGroup(groupGuarantee), f.groupsOption(", to count discoveries by group"), table{
+		{name: "o", dest: &f.engineOptions.Dir, required: true, usage: "DIR: folder to write to; an unfinished audit in it is continued"},
+		{name: "fail-if", dest: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, such as 'discoveries>0'; may be repeated; see `attach help gates`"},
+	}.inGroup(groupOutput), model)
 }
 
 // guaranteeOptions returns the flags of an audit that scores do not depend on.
-func (f *auditing) guaranteeOptions() table {
+func (f *auditFlags) guaranteeOptions() table {
 	return table{
-		{name: "fdr", to: &f.asked.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
-		{name: "delta", to: &f.asked.Identity.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
-		{name: "conditional", to: &f.asked.Identity.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
-	}.under(groupGuarantee)
+		{name: "fdr", dest: &f.engineOptions.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
+		{name: "delta", dest: &f.engineOptions.Identity.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
+		{name: "conditional", dest: &f.engineOptions.Identity.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
+	}.inGroup(groupGuarantee)
 }
 
-// choose is a step of the command that parses the gates.
-func (f *auditing) choose(*cli.Context) (err error) {
+// parseGates is a step of the command that parses the gates.
+func (f *auditFlags) parseGates(*cli.Context) (err error) {
 	f.gates, err = parseAuditGates(f.failIf)
 	return err
 }
 
 // auditOptions returns the options of the audit engine.
-func (f *auditing) auditOptions() engine.Options {
-	o := f.asked
-	o.Options, o.Run, o.Verbose = f.options(), f.place.Options, f.verbose
+func (f *auditFlags) auditOptions() engine.Options {
+	o := f.engineOptions
+	o.Options, o.Run, o.Verbose = f.options(), f.modelFlags.Options, f.verbose
 	return o
 }
 
-func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
+func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 	stderr := c.App.ErrWriter
 	f.Log = logger(stderr, f.verbose)
 	p := newProgress(stderr, "audit")
 	defer p.end()
-	say := noting(stderr)
-	e, err := engine.Open(c.Context, f.auditOptions(), elsewhere, f.fits, func(format string, args ...any) {
+	say := notePrinter(stderr)
+	e, err := engine.Open(c.Context, f.auditOptions(), pipeline, f.checkBundle, func(format string, args ...any) {
 		p.end()
 		say(format, args...)
 	})
@@ -123,37 +123,37 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 			e.Hints = append(e.Hints, o.name)
 		}
 	}
-	a, err := e.Run(c.Context, elsewhere, func(scored, file, files int, share float64) {
-		of := ""
+	a, err := e.Run(c.Context, pipeline, func(scored, file, files int, share float64) {
+		suffix := ""
 		if files > 1 {
-			of = fmt.Sprintf(", file %d of %d", file+1, files)
+			suffix = fmt.Sprintf(", file %d of %d", file+1, files)
 		}
-		p.show((float64(file)+share)/float64(files), p.rate(scored)+of)
+		p.show((float64(file)+share)/float64(files), p.rate(scored)+suffix)
 	})
 	if err != nil {
 		return err
 	}
 	p.end()
-	printAudit(c.App.Writer, a, f.asked.Dir)
+	printAudit(c.App.Writer, a, f.engineOptions.Dir)
 	return checkAuditGates(f.gates, a)
 }
 
 // RunAudit runs attach audit with args as Run does, except that a pipeline scores the
 // audit.
-func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, elsewhere Pipeline) int {
-	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
+func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, pipeline Pipeline) int {
+	stdout, stderr = escapeOnTerminal(stdout), escapeOnTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
 	app := newApp(nil, stdout, stderr)
-	app.Commands = []*cli.Command{auditCommand(elsewhere)}
+	app.Commands = []*cli.Command{auditCommand(pipeline)}
 	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
 }
 
 // NewAuditWorker returns a worker of a pipeline that RunAudit has started.
 func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, storage engine.Storage) (*engine.Worker, error) {
-	stderr = onTerminal(stderr)
+	stderr = escapeOnTerminal(stderr)
 	o.Run.Log = logger(stderr, o.Verbose)
-	return engine.NewWorker(ctx, o, storage, noting(stderr), func(err error) error {
-		return hinted(err, func(flag string) bool { return slices.Contains(o.Hints, flag) })
+	return engine.NewWorker(ctx, o, storage, notePrinter(stderr), func(err error) error {
+		return addHint(err, func(flag string) bool { return slices.Contains(o.Hints, flag) })
 	})
 }
 
@@ -172,25 +172,25 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 		line("copies", "%s %s of another, and %s differ; all figures hold whether copies count or not", rows.Count(c.Repeated, "input"), verb, display.Count(c.Distinct))
 	}
 	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
-	falsely := ""
+	suffix := ""
 	if a.Discoveries > 0 {
-		falsely = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
+		suffix = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
 	}
-	line("discoveries", "%s at a false discovery rate of %g%s", display.Count(a.Discoveries), a.FDR, falsely)
+	line("discoveries", "%s at a false discovery rate of %g%s", display.Count(a.Discoveries), a.FDR, suffix)
 	shift := fmt.Sprintf("p = %.3g", a.Shift.Higher)
 	if a.Shift.Higher == 0 {
 		shift = "p < 1e-300"
 	}
 	line("shift", "%s (%s)", a.ShiftFinding(), shift)
-	for _, of := range a.Intervals {
-		name, covered := "", ""
+	for _, interval := range a.Intervals {
+		name, suffix := "", ""
 		if len(a.Intervals) > 1 {
-			name = of.Name + ": "
+			name = interval.Name + ": "
 		}
-		if of.WithTarget > 0 {
-			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredFraction()), rows.Count(of.WithTarget, "target"), display.GivenPercent(a.Level))
+		if interval.WithTarget > 0 {
+			suffix = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(interval.CoveredFraction()), rows.Count(interval.WithTarget, "target"), display.GivenPercent(a.Level))
 		}
-		line("intervals", "%s%s unusually wide%s", name, display.Count(of.Wide), covered)
+		line("intervals", "%s%s unusually wide%s", name, display.Count(interval.Wide), suffix)
 	}
 	if a.FitDuplicates != nil {
 		line("fit rows", "%s near a row of --fitted", rows.Count(*a.FitDuplicates, "input"))

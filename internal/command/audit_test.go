@@ -30,23 +30,23 @@ func TestAuditPage(t *testing.T) {
 	for _, name := range audit.Kinds() {
 		keys[name] = true
 	}
-	left := map[string]string{} // when each optional key is absent, by key
+	absentWhen := map[string]string{} // when each optional key is absent, by key
 	for line := range strings.Lines(string(content)) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 {
 			for i, name := range strings.Split(cells[1], "`") {
 				if i%2 == 1 {
-					left[name] = strings.TrimSpace(cells[3])
+					absentWhen[name] = strings.TrimSpace(cells[3])
 				}
 			}
 		}
 	}
 	optional := 0
-	for _, of := range reflect.VisibleFields(reflect.TypeFor[audit.Audit]()) {
-		key, may, _ := strings.Cut(of.Tag.Get("json"), ",")
-		if may != "omitempty" {
+	for _, structField := range reflect.VisibleFields(reflect.TypeFor[audit.Audit]()) {
+		key, option, _ := strings.Cut(structField.Tag.Get("json"), ",")
+		if option != "omitempty" {
 			continue
 		}
-		if optional++; left[key] == "" {
+		if optional++; absentWhen[key] == "" {
 			t.Errorf("docs/reference/json.md does not say when `%s` is left out", key)
 		}
 	}
@@ -62,7 +62,7 @@ func TestAuditPage(t *testing.T) {
 
 // TestAuditOptions checks that a worker on another machine gets all flags except the gates.
 func TestAuditOptions(t *testing.T) {
-	f := &auditing{}
+	f := &auditFlags{}
 	f.flags()
 	encoded := func() string {
 		content, err := json.Marshal(f.auditOptions())
@@ -73,7 +73,7 @@ func TestAuditOptions(t *testing.T) {
 	}
 	for _, o := range f.table {
 		text := "cpu"
-		switch o.to.(type) {
+		switch o.dest.(type) {
 		case *bool:
 			text = "true"
 		case *int, *[]int:
@@ -89,12 +89,12 @@ func TestAuditOptions(t *testing.T) {
 			t.Errorf("a worker does not have what --%s says", o.name)
 		}
 	}
-	var taken engine.Options
-	if err := json.Unmarshal([]byte(encoded()), &taken); err != nil {
+	var received engine.Options
+	if err := json.Unmarshal([]byte(encoded()), &received); err != nil {
 		t.Fatal(err)
 	}
-	if given := f.auditOptions(); !reflect.DeepEqual(taken, given) {
-		t.Errorf("%+v, want %+v", taken, given)
+	if sent := f.auditOptions(); !reflect.DeepEqual(received, sent) {
+		t.Errorf("%+v, want %+v", received, sent)
 	}
 }
 

@@ -18,14 +18,14 @@ func auditFigures() []string {
 func parseAuditGates(texts []string) ([]gate, error) {
 	var list []gate
 	for _, text := range texts {
-		one, ok := parseGate(text, auditFigures())
+		parsed, ok := parseGate(text, auditFigures())
 		if !ok || strings.Contains(text, "@") {
-			return nil, notGate(text, one.figure, auditFigures(), "a figure, < or >, and a number, such as discoveries>0")
+			return nil, invalidGate(text, parsed.figure, auditFigures(), "a figure, < or >, and a number, such as discoveries>0")
 		}
-		if one.bound < 0 || one.bound > 1 && slices.Contains([]string{"fdp_upper_bound", "shift"}, one.figure) {
-			return nil, usagef("--fail-if is %q; %s must be from 0 to 1, and a number of inputs must not be negative", text, one.figure)
+		if parsed.bound < 0 || parsed.bound > 1 && slices.Contains([]string{"fdp_upper_bound", "shift"}, parsed.figure) {
+			return nil, usagef("--fail-if is %q; %s must be from 0 to 1, and a number of inputs must not be negative", text, parsed.figure)
 		}
-		list = append(list, one)
+		list = append(list, parsed)
 	}
 	return list, nil
 }
@@ -37,18 +37,18 @@ func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {
 		var x float64
-		counted := func(n int) {
+		setCount := func(n int) {
 			if x = float64(n); g.bound > 0 && g.bound < 1 {
 				x /= float64(a.Inputs)
 			}
 		}
 		switch g.figure {
 		case "discoveries":
-			counted(a.Discoveries)
+			setCount(a.Discoveries)
 		case "outliers_lower_bound":
-			counted(a.Outliers)
+			setCount(a.Outliers)
 		case "flagged":
-			counted(a.Flagged)
+			setCount(a.Flagged)
 		case "fdp_upper_bound":
 			x = a.FDP
 		case "shift":

@@ -10,37 +10,37 @@ import (
 )
 
 // classNamesOption returns --class-names. what is the end of its help text.
-func (r *rowFlags) classNamesOption(what string, unused ...conflict) table {
-	return table{{name: "class-names", to: &r.ClassNames, file: otherFile, group: groupColumns, conflicts: unused,
+func (r *rowFlags) classNamesOption(what string, conflicts ...conflict) table {
+	return table{{name: "class-names", dest: &r.ClassNames, file: otherFile, group: groupColumns, conflicts: conflicts,
 		usage: "FILE|A,B,…: names of the model's classes in the order of its outputs, or a file of them: a name per line, a JSON list, or a config.json with id2label" + what}}
 }
 
 // noteFolders prints how folders or named labels are numbered. They are numbered in sorted
 // order, which may differ from the order of the model's outputs.
 func noteFolders(w io.Writer, names []string, outputs int) {
-	const most = 5
+	const maxNames = 5
 	if len(names) == 0 {
 		return
 	}
 	var numbered []string
-	for i, name := range names[:min(most, len(names))] {
+	for i, name := range names[:min(maxNames, len(names))] {
 		numbered = append(numbered, fmt.Sprintf("%.100s is %d", name, i))
 	}
 	list := strings.Join(numbered, ", ")
-	if more := len(names) - most; more > 0 {
+	if more := len(names) - maxNames; more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
-	of := ""
+	suffix := ""
 	if n := inputs.ClassesOf(outputs); len(names) < n {
-		of = fmt.Sprintf(" as the first of %d classes", n)
+		suffix = fmt.Sprintf(" as the first of %d classes", n)
 	}
-	printf(w, "note: folders or named labels are numbered in sorted order%s: %s; if the model's order differs, pass --class-names\n", of, list)
+	printf(w, "note: folders or named labels are numbered in sorted order%s: %s; if the model's order differs, pass --class-names\n", suffix, list)
 }
 
 // checkFolders returns an error if only some folders of images have the name of a class,
 // because the classes of the other folders are unknown. If no folder has the name of a
 // class, the folders are in the order of the classes.
-func (r *reading) checkFolders(x string, folders []string) error {
+func (r *rowReader) checkFolders(x string, folders []string) error {
 	unknown := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return slices.Contains(r.Inputs.Classes, name) })
 	if r.Inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.Inputs.Classes) {
 		return nil

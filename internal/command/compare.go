@@ -20,15 +20,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// mostResamples limits the memory that --bootstrap needs.
-const mostResamples = 1_000_000
+// maxResamples limits the memory that --bootstrap needs.
+const maxResamples = 1_000_000
 
-// comparing holds the flags of attach compare, and the rows and methods to compare.
-type comparing struct {
+// compareCall holds the flags of attach compare, and the rows and methods to compare.
+type compareCall struct {
 	table
-	place
-	reading
-	job            compare.Options
+	modelFlags
+	rowReader
+	options        compare.Options
 	path           string // path of MODEL.onnx, or ""
 	x, test        string
 	ood            oodSets
@@ -44,35 +44,35 @@ type comparing struct {
 }
 
 func compareCommand() *cli.Command {
-	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
+	m := &compareCall{options: compare.Options{Methods: detectors(), Resamples: 1000}}
 	m.Unhashed = true
 	regression := func() bool { return m.task == attach.Regression }
 	withModel := noEffect("with MODEL.onnx", func() bool { return m.path != "" })
-	alone := noEffect("without MODEL.onnx", func() bool { return m.path == "" })
-	read := join(m.rowOptions(&m.table, m.textless()), m.modelOptions(),
-		m.layersOption(noEffect("because none of --methods reads earlier layers", m.layerless)), m.batchOption(batchStandard))
-	read.pick("folder-labels").unless(m.pickless(regression))
+	withoutModel := noEffect("without MODEL.onnx", func() bool { return m.path == "" })
+	read := join(m.rowOptions(&m.table, m.noTokenizer()), m.modelOptions(),
+		m.layersOption(noEffect("because none of --methods reads earlier layers", m.readsNoLayers)), m.batchOption(defaultBatch))
+	read.pick("folder-labels").withConflicts(m.folderLabelsConflict(regression))
 	m.table = join(table{
-		{name: "x", to: &m.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
-		{name: "test", to: &m.test, required: true, file: rowFile, usage: "INPUTS: other in-distribution rows, to measure on"},
-		{name: "ood", to: &m.ood, required: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-distribution rows, to measure on; with a NAME, may be repeated for more sets"},
-		{name: "ood-classes", to: &m.oodClasses, usage: "A,B,…: keep only rows of --ood with these labels", conflicts: []conflict{alone, noEffect("with several --ood", func() bool { return len(m.ood) > 1 })}},
+		{name: "x", dest: &m.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
+		{name: "test", dest: &m.test, required: true, file: rowFile, usage: "INPUTS: other in-distribution rows, to measure on"},
+		{name: "ood", dest: &m.ood, required: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-distribution rows, to measure on; with a NAME, may be repeated for more sets"},
+		{name: "ood-classes", dest: &m.oodClasses, usage: "A,B,…: keep only rows of --ood with these labels", conflicts: []conflict{withoutModel, noEffect("with several --ood", func() bool { return len(m.ood) > 1 })}},
 		sliceOption("rows", "--x", &m.rows),
 		sliceOption("test-rows", "--test", &m.testRows),
 		sliceOption("ood-rows", "every --ood", &m.oodRows),
-	}.under(groupData), table{
-		{name: "methods", to: (*comparedMethods)(&m.job.Methods).set, choices: names(detectors()), list: true, usage: methodsUsage},
-		{name: "sweep", to: &m.job.Sweep, usage: "measure every setting in each method's grid, not only its default"},
-		{name: "parallel", to: &m.job.Parallel, rule: atLeast(1), usage: "N: methods to measure at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
-		{name: "bootstrap", to: &m.job.Resamples, rule: between(0, mostResamples), usage: "N: bootstrap resamples for confidence intervals; 0 for none"},
-		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all random choices"},
-	}.under(groupMethods), table{
-		{name: "report", to: &m.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page with scores and curves"},
-		{name: "scores", to: &m.scores, rule: ends(".npz"), file: resultFile, usage: "FILE: .npz file of every row's scores"},
-		{name: "json", to: &m.json, usage: "print JSON"},
-	}.under(groupOutput), table{
-		{name: "task", to: (*string)(&m.task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
-	}, weightsOption(&m.weights, "without MODEL.onnx", withModel), read.unless(alone), m.runtimeOptions())
+	}.inGroup(groupData), table{
+		{name: "methods", dest: (*comparedMethods)(&m.options.Methods).set, choices: methodNames(detectors()), list: true, usage: methodsUsage},
+		{name: "sweep", dest: &m.options.Sweep, usage: "measure every setting in each method's grid, not only its default"},
+		{name: "parallel", dest: &m.options.Parallel, rule: atLeast(1), usage: "N: methods to measure at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
+		{name: "bootstrap", dest: &m.options.Resamples, rule: between(0, maxResamples), usage: "N: bootstrap resamples for confidence intervals; 0 for none"},
+		{name: "seed", dest: &m.options.Training.Seed, usage: "N: seed of all random choices"},
+	}.inGroup(groupMethods), table{
+		{name: "report", dest: &m.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page with scores and curves"},
+		{name: "scores", dest: &m.scores, rule: hasExtension(".npz"), file: resultFile, usage: "FILE: .npz file of every row's scores"},
+		{name: "json", dest: &m.json, usage: "print JSON"},
+	}.inGroup(groupOutput), table{
+		{name: "task", dest: (*string)(&m.task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
+	}, weightsOption(&m.weights, "without MODEL.onnx", withModel), read.withConflicts(withoutModel), m.runtimeOptions())
 	return m.command(cli.Command{
 		Name:      "compare",
 		Usage:     "measure how well detectors separate in- and out-of-distribution inputs",
@@ -87,7 +87,7 @@ attach features digits_resnet.onnx --x digits_fit.npz --preprocess digits.prepro
 attach features digits_resnet.onnx --x digits_test.npz --preprocess digits.preprocess.json -o test.npz
 attach features digits_resnet.onnx --x letters.npz --preprocess digits.preprocess.json -o ood.npz
 attach compare --x x.npz --test test.npz --ood ood.npz --methods knn,energy --report compare.html`,
-	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
+	}, argument{name: "MODEL.onnx", dest: &m.path, optional: true}, m.readNames, m.log, m.checkWritable, m.run)
 }
 
 const methodsUsage = "A,B,…: measure only these methods; `attach methods` lists them"
@@ -110,24 +110,24 @@ func (c *comparedMethods) set(list string) error {
 	return nil
 }
 
-// layerless reports whether no method reads earlier layers.
-func (m *comparing) layerless() bool {
-	return !slices.ContainsFunc(m.job.Methods, func(m ood.Method) bool { return m.Needs.Layers })
+// readsNoLayers reports whether no method reads earlier layers.
+func (m *compareCall) readsNoLayers() bool {
+	return !slices.ContainsFunc(m.options.Methods, func(m ood.Method) bool { return m.Needs.Layers })
 }
 
-func (m *comparing) run(c *cli.Context) error {
-	if m.layerless() {
+func (m *compareCall) run(c *cli.Context) error {
+	if m.readsNoLayers() {
 		m.EarlierLayers = 0
 	}
-	if m.job.Sweep && m.job.Parallel == 0 {
-		m.job.Parallel = runtime.GOMAXPROCS(0)
+	if m.options.Sweep && m.options.Parallel == 0 {
+		m.options.Parallel = runtime.GOMAXPROCS(0)
 	}
-	engine, stop, err := m.engine(c.Context)
+	engine, stop, err := m.newEngine(c.Context)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	m.job.Training.Trainer = engine
+	m.options.Training.Trainer = engine
 	defer m.CloseModel()
 	if m.path == "" {
 		err = m.readFeatures()
@@ -144,24 +144,24 @@ func (m *comparing) run(c *cli.Context) error {
 	if m.Model != nil {
 		r.Model, r.ModelSHA256 = m.path, m.Model.Base("").SHA256
 	}
-	m.note()
-	return m.print(c.Context, c.App.Writer, r)
+	m.printNotes()
+	return m.printReport(c.Context, c.App.Writer, r)
 }
 
 // measure fits and measures the methods.
-func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
+func (m *compareCall) measure(ctx context.Context) (*compare.Report, error) {
 	p := newProgress(m.stderr, "compare")
 	defer p.end()
-	m.job.Progress = overall(p, len(m.job.Methods))
-	r, err := compare.Run(ctx, m.job)
+	m.options.Progress = totalProgress(p, len(m.options.Methods))
+	r, err := compare.Run(ctx, m.options)
 	if err != nil {
 		return nil, err
 	}
-	return r, anyResult(r)
+	return r, checkResults(r)
 }
 
-// note prints a note if two flags name the same file.
-func (m *comparing) note() {
+// printNotes prints a note if two flags name the same file.
+func (m *compareCall) printNotes() {
 	if sameFile(m.test, m.x) {
 		fmt.Fprintln(m.stderr, "note: --test and --x are one file; methods were fitted on these rows, so that they look more in-distribution than new rows do")
 	}
@@ -172,8 +172,8 @@ func (m *comparing) note() {
 	}
 }
 
-// print prints the report or its JSON form, and writes the files that flags ask for.
-func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) error {
+// printReport prints the report or its JSON form, and writes the files that flags ask for.
+func (m *compareCall) printReport(ctx context.Context, w io.Writer, r *compare.Report) error {
 	if m.scores != "" {
 		if err := writeScores(ctx, m.scores, r); err != nil {
 			return err
@@ -192,8 +192,8 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 	return err
 }
 
-// overall returns a function that shows the mean progress of all methods.
-func overall(p *progress, methods int) func(method string, share float64) {
+// totalProgress returns a function that shows the mean progress of all methods.
+func totalProgress(p *progress, methods int) func(method string, share float64) {
 	shares := map[string]float64{}
 	return func(method string, share float64) {
 		shares[method] = share
@@ -205,8 +205,8 @@ func overall(p *progress, methods int) func(method string, share float64) {
 	}
 }
 
-// anyResult returns an error with the first reason if no method has a result.
-func anyResult(r *compare.Report) error {
+// checkResults returns an error with the first reason if no method has a result.
+func checkResults(r *compare.Report) error {
 	for _, m := range r.Methods {
 		if len(m.Configs) > 0 {
 			return nil

@@ -71,25 +71,25 @@ func (sets *oodSets) paths() []string {
 }
 
 // readModel runs the model on all sets.
-func (m *comparing) readModel(ctx context.Context) error {
+func (m *compareCall) readModel(ctx context.Context) error {
 	if err := m.OpenModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}
 	info := m.Model.Info()
 	m.task = cmp.Or(m.task, info.Task)
-	if err := cmp.Or(m.check(), m.CheckClasses(m.task)); err != nil {
+	if err := cmp.Or(m.checkConflicts(), m.CheckClasses(m.task)); err != nil {
 		return err
 	}
-	t := &m.job.Training
+	t := &m.options.Training
 	t.Last = m.Model.Last()
 	m.standardised = info.Feature.Standardised
-	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
+	return m.readSets(func(path string, rows inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.Classes
 		if outside {
 			classes, m.Inputs.TargetOptional, m.Inputs.SkipOdd = m.oodClasses, true, len(m.oodClasses) == 0
 		}
 		m.Unlabelled = outside
-		set, err := m.OpenSet(ctx, path, "", of, classes)
+		set, err := m.OpenSet(ctx, path, "", rows, classes)
 		if err != nil {
 			return ood.Batch{}, err
 		}
@@ -99,22 +99,22 @@ func (m *comparing) readModel(ctx context.Context) error {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
-		return m.features(ctx, path, set)
+		return m.runModel(ctx, path, set)
 	})
 }
 
 // standardise scales the features of all sets as attach.Fit would, with the scaling of the
 // rows to fit on.
-func (m *comparing) standardise() {
-	t := &m.job.Training
+func (m *compareCall) standardise() {
+	t := &m.options.Training
 	s := rows.NewScaling(t.Features)
 	if t.Last != nil {
 		w, b := s.Layer(t.Last.Weight, t.Last.Bias)
 		t.Last = &ood.Linear{Weight: w, Bias: b}
 	}
-	sets := []*ood.Batch{&t.Batch, &m.job.Test, &m.job.OOD}
-	for i := range m.job.OODSets {
-		sets = append(sets, &m.job.OODSets[i].Batch)
+	sets := []*ood.Batch{&t.Batch, &m.options.Test, &m.options.OOD}
+	for i := range m.options.OODSets {
+		sets = append(sets, &m.options.OODSets[i].Batch)
 	}
 	for _, b := range sets {
 		b.Features = s.Apply(b.Features)
@@ -137,14 +137,14 @@ func (n standardised) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch,
 }
 
 // readSets reads all sets with the function read.
-func (m *comparing) readSets(read func(path string, of inputs.Slice, outside bool) (ood.Batch, error)) error {
-	m.job.Training.Regression = m.task == attach.Regression
-	batch := func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
-		b, err := read(path, of, outside)
-		if outside || m.job.Training.Regression {
+func (m *compareCall) readSets(read func(path string, rows inputs.Slice, outside bool) (ood.Batch, error)) error {
+	m.options.Training.Regression = m.task == attach.Regression
+	batch := func(path string, rows inputs.Slice, outside bool) (ood.Batch, error) {
+		b, err := read(path, rows, outside)
+		if outside || m.options.Training.Regression {
 			b.Labels = nil
 		}
-		if m.job.Training.Regression {
+		if m.options.Training.Regression {
 			// Methods that read logits expect scores of classes, but a regressor's outputs
 			// are targets.
 			b.Logits = blas32.General{}
@@ -152,10 +152,10 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 		return b, err
 	}
 	var err error
-	if m.job.Training.Batch, err = batch(m.x, m.rows, false); err != nil {
+	if m.options.Training.Batch, err = batch(m.x, m.rows, false); err != nil {
 		return err
 	}
-	if m.job.Test, err = batch(m.test, m.testRows, false); err != nil {
+	if m.options.Test, err = batch(m.test, m.testRows, false); err != nil {
 		return err
 	}
 	for _, s := range m.ood {
@@ -164,9 +164,9 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 			return err
 		}
 		if s.name == "" {
-			m.job.OOD = b
+			m.options.OOD = b
 		} else {
-			m.job.OODSets = append(m.job.OODSets, compare.OODSet{Name: s.name, Group: s.group, Batch: b})
+			m.options.OODSets = append(m.options.OODSets, compare.OODSet{Name: s.name, Group: s.group, Batch: b})
 		}
 	}
 	if m.standardised {
@@ -176,21 +176,21 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 }
 
 // readFeatures reads all sets as precomputed features.
-func (m *comparing) readFeatures() error {
-	t := &m.job.Training
+func (m *compareCall) readFeatures() error {
+	t := &m.options.Training
 	var err error
 	if t.Last, err = modelrows.LoadWeights(m.weights); err != nil {
 		return err
 	}
 	m.standardised = inputs.HoldsAny(m.x, "standardised")
-	return m.readSets(func(path string, of inputs.Slice, _ bool) (ood.Batch, error) {
+	return m.readSets(func(path string, rows inputs.Slice, _ bool) (ood.Batch, error) {
 		var wants []inputs.Widths
 		if t.Len() > 0 {
-			wants = append(wants, widthsOf(m.x, t.Batch))
-		} else if m.layerless() {
+			wants = append(wants, requiredWidths(m.x, t.Batch))
+		} else if m.readsNoLayers() {
 			wants = append(wants, inputs.Widths{Layerless: true})
 		}
-		b, _, err := modelrows.OpenFeatures(noting(m.stderr), path, of, m.weights, t.Last, wants...)
+		b, _, err := modelrows.OpenFeatures(notePrinter(m.stderr), path, rows, m.weights, t.Last, wants...)
 		if err == nil {
 			noteFeatures(path, m.stderr)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completing is the last argument of a call in which a shell asks for completions of the
+// completionFlag is the last argument of a call in which a shell asks for completions of the
 // argument before it.
-const completing = "--generate-bash-completion"
+const completionFlag = "--generate-bash-completion"
 
-// complete returns a function that prints the possible words for the last argument, one per
-// line. It prints nothing if a file name may stand there, because shells complete file
-// names themselves.
-func complete(commands []*cli.Command, flags table, arguments []string) cli.BashCompleteFunc {
+// completeWords returns a function that prints the possible words for the last argument,
+// one per line. It prints nothing if a file name may stand there, because shells complete
+// file names themselves.
+func completeWords(commands []*cli.Command, flags table, arguments []string) cli.BashCompleteFunc {
 	return func(c *cli.Context) {
 		args := append([]string{"", ""}, c.Args().Slice()...)
 		before, word := args[len(args)-2], args[len(args)-1]
@@ -31,7 +31,7 @@ func complete(commands []*cli.Command, flags table, arguments []string) cli.Bash
 			}
 		case strings.HasPrefix(word, "-"):
 			for _, o := range flags {
-				words = append(words, dashed(o.name))
+				words = append(words, dashedName(o.name))
 			}
 			if flags.find("o") != nil {
 				words = append(words, "--output")

@@ -9,14 +9,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// completions holds one script for each shell, which lets the shell complete commands,
+// completionScripts holds one script for each shell, which lets the shell complete commands,
 // flags and values. The scripts call attach with the arguments so far and the flag
-// completing.
-var completions = map[string]string{
+// completionFlag.
+var completionScripts = map[string]string{
 	"bash": `# attach completion bash
 _attach() {
     local IFS=$'\n' word="${COMP_WORDS[COMP_CWORD]}"
-    COMPREPLY=($("${COMP_WORDS[@]:0:COMP_CWORD}" "$word" ` + completing + ` 2>/dev/null))
+    COMPREPLY=($("${COMP_WORDS[@]:0:COMP_CWORD}" "$word" ` + completionFlag + ` 2>/dev/null))
     if [ "${#COMPREPLY[@]}" -eq 1 ] && [ "${COMPREPLY[0]%:}" != "${COMPREPLY[0]}" ]; then
         compopt -o nospace # a number follows
     fi
@@ -26,7 +26,7 @@ complete -o bashdefault -o default -F _attach attach
 	"zsh": `#compdef attach
 _attach() {
     local -a replies
-    replies=("${(@f)$("${(@Q)words[1,CURRENT-1]}" "${(Q)words[CURRENT]}" ` + completing + ` 2>/dev/null)}")
+    replies=("${(@f)$("${(@Q)words[1,CURRENT-1]}" "${(Q)words[CURRENT]}" ` + completionFlag + ` 2>/dev/null)}")
     if [[ -n "${replies[1]}" ]]; then
         compadd -- "${replies[@]}"
     else
@@ -43,7 +43,7 @@ fi
 function __attach_complete
     set -l words (commandline -opc)
     set -l word (commandline -ct)
-    command $words "$word" ` + completing + ` 2>/dev/null
+    command $words "$word" ` + completionFlag + ` 2>/dev/null
 end
 complete -c attach -n 'test (count (__attach_complete)) -gt 0' -f -a '(__attach_complete)'
 `,
@@ -54,14 +54,14 @@ Register-ArgumentCompleter -Native -CommandName attach -ScriptBlock {
     if ($wordToComplete -ne '') { $words = @($words | Select-Object -SkipLast 1) }
     $word = if ($wordToComplete -eq '') { '""' } else { $wordToComplete }
     $rest = @($words | Select-Object -Skip 1)
-    & $words[0] @rest $word '` + completing + `' 2>$null |
+    & $words[0] @rest $word '` + completionFlag + `' 2>$null |
         ForEach-Object { [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_) }
 }
 `,
 }
 
 func completionCommand() *cli.Command {
-	shells, shell := slices.Sorted(maps.Keys(completions)), ""
+	shells, shell := slices.Sorted(maps.Keys(completionScripts)), ""
 	return table{}.command(cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands and flags in your shell",
@@ -75,10 +75,10 @@ attach completion zsh > "${fpath[1]}/_attach"
 attach completion fish > ~/.config/fish/completions/attach.fish
 # PowerShell: add the line to $PROFILE
 attach completion powershell | Out-String | Invoke-Expression`,
-	}, argument{name: "a shell: " + strings.Join(shells, ", "), to: &shell, choices: shells}, func(c *cli.Context) error {
-		script, ok := completions[shell]
+	}, argument{name: "a shell: " + strings.Join(shells, ", "), dest: &shell, choices: shells}, func(c *cli.Context) error {
+		script, ok := completionScripts[shell]
 		if !ok {
-			return usagef("there is no completion for %q; %s", shell, orSimilar(shell, shells, "shells are "+strings.Join(shells, ", ")))
+			return usagef("there is no completion for %q; %s", shell, suggest(shell, shells, "shells are "+strings.Join(shells, ", ")))
 		}
 		_, err := io.WriteString(c.App.Writer, script)
 		return err

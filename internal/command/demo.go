@@ -28,35 +28,35 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// demo holds the flags of attach demo and its results.
-type demo struct {
+// demoCall holds the flags of attach demo and its results.
+type demoCall struct {
 	table
-	place
-	dir     string
-	methods comparedMethods
-	seed    uint64
-	trainer *fit.Engine
-	stories []story
-	held    int // number of rows on which the regressor's intervals are tested
+	modelFlags
+	dir      string
+	methods  comparedMethods
+	seed     uint64
+	trainer  *fit.Engine
+	results  []classifierResult
+	testRows int // number of rows on which the regressor's intervals are tested
 }
 
-// story holds the results of the demo for one classifier.
-type story struct {
-	network                 string
-	calibrated              int
+// classifierResult holds the results of the demo for one classifier.
+type classifierResult struct {
+	model                   string
+	calibrationRows         int
 	alpha                   float64
 	letters, flaggedLetters int
 	digits, flaggedDigits   int
 }
 
 func demoCommand() *cli.Command {
-	d := &demo{dir: "attach-demo", methods: detectors(), place: place{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
+	d := &demoCall{dir: "attach-demo", methods: detectors(), modelFlags: modelFlags{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
 	d.table = join(table{
-		{name: "o", to: &d.dir, required: true, usage: "DIR: folder to write to, new or empty", group: groupOutput},
+		{name: "o", dest: &d.dir, required: true, usage: "DIR: folder to write to, new or empty", group: groupOutput},
 	}, table{
-		{name: "methods", to: d.methods.set, choices: names(detectors()), list: true, usage: methodsUsage},
-		{name: "seed", to: &d.seed, usage: "N: seed of all random choices"},
-	}.under(groupMethods), d.runtimeOptions())
+		{name: "methods", dest: d.methods.set, choices: methodNames(detectors()), list: true, usage: methodsUsage},
+		{name: "seed", dest: &d.seed, usage: "N: seed of all random choices"},
+	}.inGroup(groupMethods), d.runtimeOptions())
 	return d.command(cli.Command{
 		Name:      "demo",
 		Usage:     "try attach on small models that come with it",
@@ -69,9 +69,9 @@ attach demo --methods certificates,knn -o quick`,
 	}, argument{}, d.log, d.run)
 }
 
-func (d *demo) run(c *cli.Context) error {
+func (d *demoCall) run(c *cli.Context) error {
 	started := time.Now()
-	engine, stop, err := d.engine(c.Context)
+	engine, stop, err := d.newEngine(c.Context)
 	if err != nil {
 		return err
 	}
@@ -108,21 +108,21 @@ func (d *demo) run(c *cli.Context) error {
 	if err := writePage(c.Context, path, page); err != nil {
 		return err
 	}
-	return d.tell(c.App.Writer, page.Band, path, time.Since(started))
+	return d.printResults(c.App.Writer, page.Band, path, time.Since(started))
 }
 
-// tell prints the results of the demo in a few lines.
-func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Duration) error {
+// printResults prints the results of the demo in a few lines.
+func (d *demoCall) printResults(w io.Writer, band *report.Band, path string, duration time.Duration) error {
 	var b strings.Builder
-	for i, s := range d.stories {
+	for i, s := range d.results {
 		if i == 0 {
-			printf(&b, "Two models read digits. We calibrated each on %s digits and then showed it letters.\n\n", display.Count(s.calibrated))
+			printf(&b, "Two models read digits. We calibrated each on %s digits and then showed it letters.\n\n", display.Count(s.calibrationRows))
 		}
-		printf(&b, "  %-13s  flags %s of %s letters and %s of %s new digits (about %s expected)\n", s.network,
+		printf(&b, "  %-13s  flags %s of %s letters and %s of %s new digits (about %s expected)\n", s.model,
 			display.Count(s.flaggedLetters), display.Count(s.letters), display.Count(s.flaggedDigits), display.Count(s.digits), display.GivenPercent(s.alpha))
 	}
-	printf(&b, "  %-13s  %s intervals contain %s of %s held-out targets\n\n", "toy_regressor", display.GivenPercent(band.Level), display.Percent(band.Coverage), display.Count(d.held))
-	printf(&b, "%s shows the flagged images and compares %s (%.0f s).\n", path, rows.Count(len(d.methods), "method"), took.Seconds())
+	printf(&b, "  %-13s  %s intervals contain %s of %s held-out targets\n\n", "toy_regressor", display.GivenPercent(band.Level), display.Percent(band.Coverage), display.Count(d.testRows))
+	printf(&b, "%s shows the flagged images and compares %s (%.0f s).\n", path, rows.Count(len(d.methods), "method"), duration.Seconds())
 	printf(&b, "Next:\n  cd %s\n  attach predict digits_resnet.attach --x letters.npz\n  attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz\n", d.dir)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -130,9 +130,9 @@ func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Durat
 
 // unpack writes the models and inputs that are built into the command. The folder must be
 // empty or come from an earlier demo.
-func (d *demo) unpack(ctx context.Context) error {
+func (d *demoCall) unpack(ctx context.Context) error {
 	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
-	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
+	if entries, err := os.ReadDir(d.dir); err == nil && len(entries) > 0 && !slices.ContainsFunc(entries, isDemo) {
 		return fmt.Errorf("%s contains other files, which the demo could overwrite; name an empty folder with -o", d.dir)
 	}
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
@@ -153,21 +153,21 @@ func (d *demo) unpack(ctx context.Context) error {
 	})
 }
 
-func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
+func (d *demoCall) path(name string) string { return filepath.Join(d.dir, name) }
 
 // demoResamples is the number of bootstrap resamples of the demo.
 const demoResamples = 500
 
 // classifier fits a detector for one network and measures every method on it.
-func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
+func (d *demoCall) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
-	m := &comparing{
-		place: d.place, reading: reading{rowFlags: rowFlags{Preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
+	m := &compareCall{
+		modelFlags: d.modelFlags, rowReader: rowReader{rowFlags: rowFlags{Preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
 		x: d.path("digits_fit.npz"), test: d.path("digits_test.npz"), ood: oodSets{{path: d.path("letters.npz")}},
-		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
+		options: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
 	defer m.CloseModel()
-	if err := m.begin(c); err != nil {
+	if err := m.readNames(c); err != nil {
 		return set, nil, err
 	}
 	if err := m.readModel(ctx); err != nil {
@@ -178,17 +178,17 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	}
 	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.Model.Base("").SHA256
 
-	held, err := m.OpenSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
+	calibration, err := m.OpenSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
 		return set, nil, err
 	}
-	cal, err := m.features(ctx, name, held)
+	cal, err := m.runModel(ctx, name, calibration)
 	if err != nil {
 		return set, nil, err
 	}
 	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base: m.Model.Base(attach.Classification), Preprocess: m.Raw, Layout: m.Inputs.Layout,
-		Batch: m.job.Training.Batch, Cal: cal, Last: m.Model.Last(), Trainer: d.trainer, Seed: d.seed,
+		Batch: m.options.Training.Batch, Cal: cal, Last: m.Model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
 		return set, nil, err
@@ -201,16 +201,16 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		return set, nil, err
 	}
 	set.SuspiciousLead = "The highest scores of the detector among equally many digits and letters, with p-values."
-	told := story{network: name, calibrated: cal.Len(), alpha: b.Calibration.Alpha}
-	var all []scored
-	n := min(m.job.Test.Len(), m.job.OOD.Len())
+	result := classifierResult{model: name, calibrationRows: cal.Len(), alpha: b.Calibration.Alpha}
+	var all []scoredRow
+	n := min(m.options.Test.Len(), m.options.OOD.Len())
 	for _, side := range []struct {
 		ood.Batch
 		outside bool
 		label   string
 	}{
-		{m.job.OOD, true, "of letters flagged on " + name},
-		{m.job.Test, false, "of new digits flagged (asked: at most " + display.GivenPercent(b.Calibration.Alpha) + ")"},
+		{m.options.OOD, true, "of letters flagged on " + name},
+		{m.options.Test, false, "of new digits flagged (asked: at most " + display.GivenPercent(b.Calibration.Alpha) + ")"},
 	} {
 		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
 		if err != nil {
@@ -222,23 +222,23 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 				flagged++
 			}
 			if i < n {
-				all = append(all, scored{p, side.Inputs.(*inputs.Set), i, side.outside})
+				all = append(all, scoredRow{p, side.Inputs.(*inputs.Set), i, side.outside})
 			}
 		}
 		facts = append(facts, report.Fact{Value: display.Percent(float64(flagged) / float64(len(predictions))), Label: side.label})
 		if side.outside {
-			told.letters, told.flaggedLetters = len(predictions), flagged
+			result.letters, result.flaggedLetters = len(predictions), flagged
 		} else {
-			told.digits, told.flaggedDigits = len(predictions), flagged
+			result.digits, result.flaggedDigits = len(predictions), flagged
 		}
 	}
-	d.stories = append(d.stories, told)
+	d.results = append(d.results, result)
 	set.Suspicious, err = mostSuspicious(ctx, all)
 	return set, facts, err
 }
 
-// scored is a row of a set with its prediction.
-type scored struct {
+// scoredRow is a row of a set with its prediction.
+type scoredRow struct {
 	attach.Prediction
 	set     *inputs.Set
 	index   int
@@ -246,11 +246,11 @@ type scored struct {
 }
 
 // mostSuspicious returns the images with the highest scores.
-func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error) {
-	const shown = 24
-	slices.SortStableFunc(rows, func(a, b scored) int { return cmp.Compare(b.Score, a.Score) })
+func mostSuspicious(ctx context.Context, rows []scoredRow) ([]report.Example, error) {
+	const maxExamples = 24
+	slices.SortStableFunc(rows, func(a, b scoredRow) int { return cmp.Compare(b.Score, a.Score) })
 	var examples []report.Example
-	for _, r := range rows[:min(shown, len(rows))] {
+	for _, r := range rows[:min(maxExamples, len(rows))] {
 		img, err := r.set.Thumbnails(ctx, []int{r.index})
 		if err != nil {
 			return nil, err
@@ -262,13 +262,13 @@ func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error
 
 // regressor fits intervals and certificates for the toy network, as in figure 1 of
 // Tagasovska & Lopez-Paz (2019).
-func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
-	const from, to, points = -5.0, 5.0, 400
+func (d *demoCall) regressor(c *cli.Context) (*report.Band, error) {
+	const first, last, points = -5.0, 5.0, 400
 	ctx := c.Context
-	f := &fitCall{place: d.place, path: d.path("toy_regressor.onnx"), x: given{x: d.path("toy_fit.npz")}, cal: given{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
-	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer}
+	f := &fitCall{modelFlags: d.modelFlags, path: d.path("toy_regressor.onnx"), x: rowSource{x: d.path("toy_fit.npz")}, cal: rowSource{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
+	f.options = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer}
 	defer f.CloseModel()
-	if err := f.begin(c); err != nil {
+	if err := f.readNames(c); err != nil {
 		return nil, err
 	}
 	if err := f.readModel(ctx); err != nil {
@@ -286,7 +286,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	band := &report.Band{Title: "A regressor and both its uncertainties", Alpha: b.Calibration.Alpha, Level: b.Calibration.Level}
 	x := make([]float32, points)
 	for i := range x {
-		x[i] = float32(from + (to-from)*float64(i)/(points-1))
+		x[i] = float32(first + (last-first)*float64(i)/(points-1))
 		band.X = append(band.X, float64(x[i]))
 	}
 	batch, err := f.Model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, x))
@@ -302,31 +302,31 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		band.Median, band.Lower, band.Upper = append(band.Median, y.Median), append(band.Lower, y.Lower), append(band.Upper, y.Upper)
 		band.Epistemic = append(band.Epistemic, p.PValue)
 	}
-	trainX, err := f.in.Batch.Inputs.(*inputs.Set).All(ctx)
+	trainX, err := f.options.Batch.Inputs.(*inputs.Set).All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := range trainX.Rows {
 		band.TrainX = append(band.TrainX, float64(trainX.Data[i*trainX.Stride]))
-		band.TrainY = append(band.TrainY, float64(f.in.Targets.Data[i*f.in.Targets.Stride]))
+		band.TrainY = append(band.TrainY, float64(f.options.Targets.Data[i*f.options.Targets.Stride]))
 	}
 
 	test, err := f.OpenSet(ctx, d.path("toy_test.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
 		return nil, err
 	}
-	batch, err = f.features(ctx, "toy_regressor", test)
+	batch, err = f.runModel(ctx, "toy_regressor", test)
 	if err != nil {
 		return nil, err
 	}
-	held := func(yield func(attach.Rows, error) bool) {
+	blocks := func(yield func(attach.Rows, error) bool) {
 		yield(attach.Rows{Batch: batch, Targets: test.Targets}, nil)
 	}
-	e, err := evaluate.Rows(ctx, predictor, held, evaluate.Options{})
+	e, err := evaluate.Rows(ctx, predictor, blocks, evaluate.Options{})
 	if err != nil {
 		return nil, err
 	}
-	covered := e.Targets[0].Coverage[0]
-	band.Coverage, band.MeanGap, d.held = covered.Fraction, *covered.MeanWidth, e.Rows
+	coverage := e.Targets[0].Coverage[0]
+	band.Coverage, band.MeanGap, d.testRows = coverage.Fraction, *coverage.MeanWidth, e.Rows
 	return band, nil
 }

@@ -16,36 +16,36 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// evaluating holds the flags of attach evaluate.
-type evaluating struct {
-	attachedFlags
-	y, others string
-	report    string
-	otherRows inputs.Slice
-	json      bool
-	failIf    []string
-	gates     []gate
-	more      evaluate.Options
+// evaluateFlags holds the flags of attach evaluate.
+type evaluateFlags struct {
+	bundleFlags
+	y, oodPath string
+	report     string
+	oodRows    inputs.Slice
+	json       bool
+	failIf     []string
+	gates      []gate
+	options    evaluate.Options
 }
 
 func evaluateCommand() *cli.Command {
-	f := &evaluating{}
-	features, model := f.attachedOptions()
+	f := &evaluateFlags{}
+	features, model := f.bundleOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows with labels or targets, used neither to train nor to calibrate; see `attach help inputs`"},
-		{name: "y", to: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targeted()}},
-		{name: "ood", to: &f.others, file: rowFile, usage: "INPUTS: out-of-distribution rows, to measure how many are detected", conflicts: []conflict{noDetector()}},
-		sliceOption("ood-rows", "--ood", &f.otherRows, noEffect("without --ood", func() bool { return f.others == "" })),
-	}.under(groupData), features, table{
-		{name: "alpha", to: setFractions("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "A,B,…: false-alarm rates to test; the first is used for groups and pictures (default: the one of fit, and 0.01,0.05,0.1)", conflicts: []conflict{noDetector()}},
-	}.under(groupDetector), table{f.flagByClassOption()}, table{
-		{name: "level", to: setFractions("--level", &f.o.Level, &f.more.Levels), usage: "A,B,…: coverage levels to test, such as 0.8,0.9; the first is used for groups and pictures (default: the one of fit)", conflicts: f.levelless()},
-	}.under(groupIntervals), f.setOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
-		{name: "report", to: &f.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page with verdicts, tables and plots"},
-		{name: "fail-if", to: &f.failIf, choices: figures(), usage: "CONDITION: exit with status 3 if it holds, such as violated or 'coverage<0.88'; may be repeated; see `attach help gates`"},
-		{name: "json", to: &f.json, usage: "print JSON"},
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of random choices: rows drawn in pictures, worst slabs, --smoothed, --sets-by-cluster and --interval-score rcp"},
-	}.under(groupOutput), model)
+		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows with labels or targets, used neither to train nor to calibrate; see `attach help inputs`"},
+		{name: "y", dest: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targetConflict()}},
+		{name: "ood", dest: &f.oodPath, file: rowFile, usage: "INPUTS: out-of-distribution rows, to measure how many are detected", conflicts: []conflict{noDetector()}},
+		sliceOption("ood-rows", "--ood", &f.oodRows, noEffect("without --ood", func() bool { return f.oodPath == "" })),
+	}.inGroup(groupData), features, table{
+		{name: "alpha", dest: setFractions("--alpha", &f.predict.Alpha, &f.options.Alphas), usage: "A,B,…: false-alarm rates to test; the first is used for groups and pictures (default: the one of fit, and 0.01,0.05,0.1)", conflicts: []conflict{noDetector()}},
+	}.inGroup(groupDetector), table{f.flagByClassOption()}, table{
+		{name: "level", dest: setFractions("--level", &f.predict.Level, &f.options.Levels), usage: "A,B,…: coverage levels to test, such as 0.8,0.9; the first is used for groups and pictures (default: the one of fit)", conflicts: f.levelConflicts()},
+	}.inGroup(groupIntervals), f.predictionSetOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
+		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page with verdicts, tables and plots"},
+		{name: "fail-if", dest: &f.failIf, choices: gateFigures(), usage: "CONDITION: exit with status 3 if it holds, such as violated or 'coverage<0.88'; may be repeated; see `attach help gates`"},
+		{name: "json", dest: &f.json, usage: "print JSON"},
+		{name: "seed", dest: &f.predict.Seed, usage: "N: seed of random choices: rows drawn in pictures, worst slabs, --smoothed, --sets-by-cluster and --interval-score rcp"},
+	}.inGroup(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "evaluate",
 		Usage:     "test on labelled rows whether the guarantees of a .attach file are met",
@@ -58,28 +58,28 @@ attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz
 attach evaluate toy_regressor.attach --x toy_test.npz --report page.html
 # fail a CI job
 attach evaluate toy_regressor.attach --x toy_test.npz --fail-if violated --fail-if 'coverage<0.9'`,
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.writable, f.run)
+	}, argument{name: "M.attach", dest: &f.path}, f.parseGates, f.checkWritable, f.run)
 }
 
 // setFractions returns a function that parses a list of fractions. The first one is for the
 // predictor, and all others are for the evaluation.
-func setFractions(option string, first *float64, others *[]float64) func(list string) error {
+func setFractions(option string, first *float64, rest *[]float64) func(list string) error {
 	return func(list string) error {
 		all, err := parseFractions(option, list)
 		if err == nil {
-			*first, *others = all[0], all[1:]
+			*first, *rest = all[0], all[1:]
 		}
 		return err
 	}
 }
 
-// choose is a step of the command that parses the gates.
-func (f *evaluating) choose(*cli.Context) (err error) {
+// parseGates is a step of the command that parses the gates.
+func (f *evaluateFlags) parseGates(*cli.Context) (err error) {
 	f.gates, err = parseGates(f.failIf)
 	return err
 }
 
-func (f *evaluating) run(c *cli.Context) error {
+func (f *evaluateFlags) run(c *cli.Context) error {
 	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (f *evaluating) run(c *cli.Context) error {
 }
 
 // evaluate reads the rows and tests the guarantees on them.
-func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
+func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
 	m.ReportsLeftOut = true
@@ -116,12 +116,12 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 	if err != nil {
 		return nil, err
 	}
-	left := m.LeftOut
+	leftOut := m.LeftOut
 	if rows.Known.DropReason != nil {
 		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.Known.DropReason)
 	}
 	n, done := rows.N, 0
-	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
+	withProgress := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {
 			for r, err := range blocks {
 				if err != nil {
@@ -135,20 +135,20 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 			}
 		}
 	}
-	o := f.more
-	if f.others != "" {
+	o := f.options
+	if f.oodPath != "" {
 		// Out-of-distribution rows need no labels, groups or targets.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
-		others, err := m.OpenRows(ctx, f.others, "", f.otherRows)
+		others, err := m.OpenRows(ctx, f.oodPath, "", f.oodRows)
 		if err != nil {
 			return nil, err
 		}
 		n += others.N
-		o.OOD = counted(f.others, others.Blocks(false))
+		o.OOD = withProgress(f.oodPath, others.Blocks(false))
 	}
-	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.Blocks(true)), o)
-	if err == nil && left != "" {
-		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Message: left})
+	e, err := evaluate.Rows(ctx, predictor, withProgress(f.x, rows.Blocks(true)), o)
+	if err == nil && leftOut != "" {
+		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Message: leftOut})
 	}
 	return e, err
 }

@@ -24,7 +24,7 @@ func TestEvaluatePage(t *testing.T) {
 	if len(keys) < 60 {
 		t.Errorf("%d keys were found", len(keys))
 	}
-	for _, name := range figures() {
+	for _, name := range gateFigures() {
 		keys[name] = true
 	}
 	for key := range keys {
@@ -58,12 +58,12 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }
-	at := func(asked, v float64) evaluate.Rate { return evaluate.Rate{Nominal: asked, Fraction: v} }
+	newRate := func(nominal, v float64) evaluate.Rate { return evaluate.Rate{Nominal: nominal, Fraction: v} }
 	parts := func(v float64) []evaluate.Rate {
 		return []evaluate.Rate{{Fraction: v + 1}, {Fraction: v}, {Fraction: v + 2}}
 	}
-	coverage := func(asked, v float64) evaluate.Coverage {
-		c := evaluate.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4)}
+	coverage := func(nominal, v float64) evaluate.Coverage {
+		c := evaluate.Coverage{Rate: newRate(nominal, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4)}
 		c.MeanWidth = x(v + 5)
 		return c
 	}
@@ -71,8 +71,8 @@ func TestFigures(t *testing.T) {
 		Alpha: .05, Level: .9,
 		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
 		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
-		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{at(.01, 10), at(.05, 11)}, PValues: evaluate.Histogram{KSPValue: x(12)}},
-		OOD:        &evaluate.OOD{ByAlpha: []evaluate.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
+		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate(.01, 10), newRate(.05, 11)}, PValues: evaluate.Histogram{KSPValue: x(12)}},
+		OOD:        &evaluate.OOD{ByAlpha: []evaluate.Rate{newRate(.01, 13), newRate(.05, 14)}, AUROC: 15, FPR95: 16},
 		Classifier: &evaluate.Classifier{
 			Accuracy: rate(17), AccuracyUnflagged: rate(18), Uncalibrated: evaluate.Reliability{NLL: x(19), ECE: 20}, Calibrated: &evaluate.Reliability{NLL: x(21), ECE: 22},
 			AURC: 23, Accepted: rate(24), SelectiveError: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
@@ -91,25 +91,25 @@ func TestFigures(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("figures are %v, want %v", got, want)
 	}
-	if names := slices.Sorted(slices.Values(figures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
+	if names := slices.Sorted(slices.Values(gateFigures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("figures are %v", names)
 	}
-	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarm_rate"] != nil {
-		t.Errorf("at .8: %v", at)
+	if newRate := figuresAt(e, .8); !slices.Equal(newRate["coverage"], []float64{100}) || newRate["false_alarm_rate"] != nil {
+		t.Errorf("at .8: %v", newRate)
 	}
-	if at := figuresAt(e, .01); !slices.Equal(at["false_alarm_rate"], []float64{10}) || !slices.Equal(at["detection_rate"], []float64{13}) {
-		t.Errorf("at .01: %v", at)
+	if newRate := figuresAt(e, .01); !slices.Equal(newRate["false_alarm_rate"], []float64{10}) || !slices.Equal(newRate["detection_rate"], []float64{13}) {
+		t.Errorf("at .01: %v", newRate)
 	}
 	for text, holds := range map[string]bool{
 		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
-		g, ok := parseGate(text, figures())
+		g, ok := parseGate(text, gateFigures())
 		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}
 	}
 	for _, text := range []string{"", "coverage", "coverage<", "<1", "coverage<nan", "coverage@<1", "coverage@1<1", "coverage@x<1", "frob<1", "coverage=1"} {
-		if g, ok := parseGate(text, figures()); ok {
+		if g, ok := parseGate(text, gateFigures()); ok {
 			t.Errorf("%q is read as %+v", text, g)
 		}
 	}

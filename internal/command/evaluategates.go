@@ -22,13 +22,13 @@ func (e *gateError) Error() string { return e.msg }
 // gate is a condition on a figure, such as accuracy. The gate fails if the condition holds.
 type gate struct {
 	text, figure string
-	at           float64 // level or alpha, or NaN for that of the evaluation
+	levelOrAlpha float64 // level or alpha, or NaN for that of the evaluation
 	sign         byte
 	bound        float64
 }
 
-// figures returns the names of the figures that a gate of attach evaluate can test.
-func figures() []string {
+// gateFigures returns the names of the figures that a gate of attach evaluate can test.
+func gateFigures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
 		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
@@ -37,7 +37,7 @@ func figures() []string {
 
 // figuresAt returns the figures of an evaluation by name. A figure has several values if
 // there are several targets. at is the level or alpha of a gate, or NaN.
-func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
+func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Guarantees {
 		switch p.Verdict {
@@ -62,10 +62,12 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 			add(name, &r.Fraction)
 		}
 	}
-	meant := func(asked, own float64) bool { return asked == at || math.IsNaN(at) && asked == own }
+	matches := func(nominal, standard float64) bool {
+		return nominal == levelOrAlpha || math.IsNaN(levelOrAlpha) && nominal == standard
+	}
 	flagged := func(name string, rates []evaluate.Rate) {
 		for _, r := range rates {
-			if meant(r.Nominal, e.Alpha) {
+			if matches(r.Nominal, e.Alpha) {
 				rate(name, &r)
 			}
 		}
@@ -79,7 +81,7 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
 	}
-	covered := slices.Clone(e.Joint)
+	coverages := slices.Clone(e.Joint)
 	if c := e.Classifier; c != nil {
 		confidence := c.Uncalibrated
 		if c.Calibrated != nil {
@@ -92,23 +94,23 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 		add("aurc", &c.AURC)
 		rate("accepted", c.Accepted)
 		rate("selective_error", c.SelectiveError)
-		covered = append(covered, c.Sets...)
+		coverages = append(coverages, c.Sets...)
 	}
 	for _, t := range e.Targets {
 		add("rmse", t.RMSE)
 		add("mae", t.MAE)
 		add("r2", t.R2)
 		add("crps", t.CRPS)
-		covered = append(covered, t.Coverage...)
+		coverages = append(coverages, t.Coverage...)
 	}
 	worst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
-			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
-			rate(name, &least)
+			lowest := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
+			rate(name, &lowest)
 		}
 	}
-	for _, c := range covered {
-		if meant(c.Nominal, e.Level) {
+	for _, c := range coverages {
+		if matches(c.Nominal, e.Level) {
 			rate("coverage", &c.Rate)
 			add("width", c.MeanWidth)
 			worst("worst_class", c.ByClass)
@@ -124,72 +126,72 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 func parseGates(texts []string) ([]gate, error) {
 	var list []gate
 	for _, text := range texts {
-		one, ok := parseGate(text, figures())
+		parsed, ok := parseGate(text, gateFigures())
 		if !ok {
-			return nil, notGate(text, one.figure, figures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
+			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
-			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, one.figure)
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
-		list = append(list, one)
+		list = append(list, parsed)
 	}
 	return list, nil
 }
 
-// notGate returns the error for a condition that cannot be parsed. be describes a valid
+// invalidGate returns the error for a condition that cannot be parsed. be describes a valid
 // condition.
-func notGate(text, figure string, known []string, be string) error {
+func invalidGate(text, figure string, figures []string, wanted string) error {
 	hint := "`attach help gates` lists the figures"
-	if !slices.Contains(known, figure) {
-		hint = orSimilar(figure, known, hint)
+	if !slices.Contains(figures, figure) {
+		hint = suggest(figure, figures, hint)
 	}
-	return usagef("--fail-if is %q; it must be %s; %s", text, be, hint)
+	return usagef("--fail-if is %q; it must be %s; %s", text, wanted, hint)
 }
 
 // parseGate parses one condition. It reports ok if the figure is one of figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
-	whole := text
+	condition := text
 	if text == "violated" {
-		whole = "violated>0"
+		condition = "violated>0"
 	}
-	i := strings.IndexAny(whole, "<>")
+	i := strings.IndexAny(condition, "<>")
 	if i < 0 {
-		return gate{figure: whole}, false
+		return gate{figure: condition}, false
 	}
-	name, at, has := strings.Cut(whole[:i], "@")
-	g = gate{text: text, figure: strings.TrimSpace(name), at: math.NaN(), sign: whole[i]}
+	name, levelText, has := strings.Cut(condition[:i], "@")
+	g = gate{text: text, figure: strings.TrimSpace(name), levelOrAlpha: math.NaN(), sign: condition[i]}
 	var err, wrong error
-	g.bound, err = strconv.ParseFloat(strings.TrimSpace(whole[i+1:]), 64)
+	g.bound, err = strconv.ParseFloat(strings.TrimSpace(condition[i+1:]), 64)
 	if has {
-		g.at, wrong = strconv.ParseFloat(strings.TrimSpace(at), 64)
+		g.levelOrAlpha, wrong = strconv.ParseFloat(strings.TrimSpace(levelText), 64)
 	}
-	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.at) == "") && slices.Contains(figures, g.figure)
+	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.levelOrAlpha) == "") && slices.Contains(figures, g.figure)
 }
 
 // checkGates returns a *gateError that names the failed gates.
 func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {
-		found := figuresAt(e, g.at)[g.figure]
+		found := figuresAt(e, g.levelOrAlpha)[g.figure]
 		if len(found) == 0 {
-			ask := ""
+			advice := ""
 			switch {
-			case !math.IsNaN(g.at):
-				ask = fmt.Sprintf(" at %g; it needs --level or --alpha", g.at)
+			case !math.IsNaN(g.levelOrAlpha):
+				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
-				ask = "; it needs --ood"
+				advice = "; it needs --ood"
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
-				ask = "; it needs --max-error"
+				advice = "; it needs --max-error"
 			}
-			return fmt.Errorf("--fail-if %s: these rows have no such figure%s", g.text, ask)
+			return fmt.Errorf("--fail-if %s: these rows have no such figure%s", g.text, advice)
 		}
 		for i, x := range found {
-			of := ""
+			prefix := ""
 			if len(found) > 1 && len(found) == len(e.Targets) {
-				of = report.TargetName(e, i) + ": "
+				prefix = report.TargetName(e, i) + ": "
 			}
 			if g.fails(x) {
-				failed = append(failed, fmt.Sprintf("%s (%sit is %s)", g.text, of, display.Number(x, 4)))
+				failed = append(failed, fmt.Sprintf("%s (%sit is %s)", g.text, prefix, display.Number(x, 4)))
 			}
 		}
 	}

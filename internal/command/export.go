@@ -14,24 +14,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// exporting holds the flags of attach export.
-type exporting struct {
-	attachedFlags
-	out   string
-	heads bool
+// exportFlags holds the flags of attach export.
+type exportFlags struct {
+	bundleFlags
+	out       string
+	onlyHeads bool
 }
 
 func exportCommand() *cli.Command {
-	f := &exporting{}
-	whole := noEffect("with --only-heads", func() bool { return f.heads })
+	f := &exportFlags{}
+	onlyHeads := noEffect("with --only-heads", func() bool { return f.onlyHeads })
 	f.table = join(table{
-		{name: "o", to: &f.out, required: true, file: resultFile, rule: ends(".onnx"), usage: "FILE: .onnx file to write"},
-		{name: "only-heads", to: &f.heads, usage: "write a graph that takes features, logits and earlier layers instead of the model's inputs, for a service that has them"},
-	}.under(groupOutput), f.modelOption().unless(whole), table{
-		{name: "alpha", to: &f.o.Alpha, rule: fraction, group: groupDetector, usage: "FRACTION: default of the optional input attach.alpha (default: the one of fit)", conflicts: []conflict{noDetector()}},
-		{name: "level", to: &f.o.Level, rule: fraction, group: groupIntervals, usage: "PROBABILITY: default of the optional input attach.level (default: the one of fit)", conflicts: f.levelless()},
-		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), group: groupSets, usage: "SCORE: kind of prediction set, as for `attach predict`: lac (default), aps, raps, saps, or none", conflicts: []conflict{noClasses()}},
-	}, f.runtimeOptions().unless(whole))
+		{name: "o", dest: &f.out, required: true, file: resultFile, rule: hasExtension(".onnx"), usage: "FILE: .onnx file to write"},
+		{name: "only-heads", dest: &f.onlyHeads, usage: "write a graph that takes features, logits and earlier layers instead of the model's inputs, for a service that has them"},
+	}.inGroup(groupOutput), f.modelOption().withConflicts(onlyHeads), table{
+		{name: "alpha", dest: &f.predict.Alpha, rule: fraction, group: groupDetector, usage: "FRACTION: default of the optional input attach.alpha (default: the one of fit)", conflicts: []conflict{noDetector()}},
+		{name: "level", dest: &f.predict.Level, rule: fraction, group: groupIntervals, usage: "PROBABILITY: default of the optional input attach.level (default: the one of fit)", conflicts: f.levelConflicts()},
+		{name: "sets", dest: &f.sets, choices: append(conformal.GraphScores(), "none"), group: groupSets, usage: "SCORE: kind of prediction set, as for `attach predict`: lac (default), aps, raps, saps, or none", conflicts: []conflict{noClasses()}},
+	}, f.runtimeOptions().withConflicts(onlyHeads))
 	return f.command(cli.Command{
 		Name:      "export",
 		Usage:     "write one ONNX model that predicts with flags, intervals and sets",
@@ -40,27 +40,27 @@ func exportCommand() *cli.Command {
 			"Any ONNX Runtime runs it, in any language, without attach. docs/guides/export.md explains the outputs, with programs in Python, JavaScript and C#. `attach verify` checks the result.",
 		CustomHelpTemplate: `attach export digits_resnet.attach -o digits_calibrated.onnx
 attach export toy_regressor.attach --level 0.8 -o toy_calibrated.onnx`,
-	}, argument{name: "M.attach", to: &f.path}, f.log, f.writable, f.run)
+	}, argument{name: "M.attach", dest: &f.path}, f.log, f.checkWritable, f.run)
 }
 
-func (f *exporting) run(c *cli.Context) error {
+func (f *exportFlags) run(c *cli.Context) error {
 	b, err := attach.Open(f.path)
 	if err != nil {
 		return err
 	}
-	if err := f.checkFor(b, f.path); err != nil {
+	if err := f.checkBundleConflicts(b, f.path); err != nil {
 		return err
 	}
-	if b.Base.SHA256 == "" && !f.heads {
+	if b.Base.SHA256 == "" && !f.onlyHeads {
 		return usagef("%s was fitted on features, without a model to export; pass --only-heads", f.path)
 	}
-	base := cmp.Or(f.moved, b.Base.Path)
-	if err := f.protect(source{base, f.path}); err != nil {
+	base := cmp.Or(f.modelPath, b.Base.Path)
+	if err := f.checkOverwrite(source{base, f.path}); err != nil {
 		return err
 	}
 	done, err := featurize.Export(c.Context, b, f.out, featurize.ExportOptions{
-		Options: f.Options, Model: f.moved, OnlyHeads: f.heads, Sets: f.sets,
-		Alpha: f.o.Alpha, Level: f.o.Level,
+		Options: f.Options, Model: f.modelPath, OnlyHeads: f.onlyHeads, Sets: f.sets,
+		Alpha: f.predict.Alpha, Level: f.predict.Level,
 	})
 	if err != nil {
 		return err
@@ -76,19 +76,19 @@ func (f *exporting) run(c *cli.Context) error {
 	return err
 }
 
-// verifying holds the flags of attach verify.
-type verifying struct {
-	attachedFlags
+// verifyFlags holds the flags of attach verify.
+type verifyFlags struct {
+	bundleFlags
 	files []string // OUT.onnx and M.attach
 }
 
 func verifyCommand() *cli.Command {
-	f := &verifying{attachedFlags: attachedFlags{groupless: true}}
+	f := &verifyFlags{bundleFlags: bundleFlags{groupsOptional: true}}
 	f.Unhashed = true
-	features, model := f.attachedOptions()
+	features, model := f.bundleOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to compare on; see `attach help inputs`"},
-	}.under(groupData), features, model)
+		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to compare on; see `attach help inputs`"},
+	}.inGroup(groupData), features, model)
 	return f.command(cli.Command{
 		Name:      "verify",
 		Usage:     "check that an exported model predicts what its .attach file does",
@@ -97,26 +97,26 @@ func verifyCommand() *cli.Command {
 			"The exit status is 3 if a row differs, or if the features of the two models differ by more than 1e-3 of a row's largest value.",
 		CustomHelpTemplate: `attach export digits_resnet.attach -o digits_calibrated.onnx
 attach verify digits_calibrated.onnx digits_resnet.attach --x digits_test.npz`,
-	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.run)
+	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.checkFiles, f.run)
 }
 
-// named is a step of the command that checks the two files and their order.
-func (f *verifying) named(c *cli.Context) error {
+// checkFiles is a step of the command that checks the two files and their order.
+func (f *verifyFlags) checkFiles(c *cli.Context) error {
 	if len(f.files) != 2 {
-		return missing(c, "two files: OUT.onnx and M.attach")
+		return missingArgument(c, "two files: OUT.onnx and M.attach")
 	}
 	if f.path = f.files[1]; filepath.Ext(f.path) == ".onnx" && filepath.Ext(f.files[0]) != ".onnx" {
-		return usagef("%s is the exported model; give it first: %s %[1]s %[3]s", f.path, path(c), f.files[0])
+		return usagef("%s is the exported model; give it first: %s %[1]s %[3]s", f.path, commandPath(c), f.files[0])
 	}
 	return nil
 }
 
-func (f *verifying) run(c *cli.Context) error {
+func (f *verifyFlags) run(c *cli.Context) error {
 	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
 	}
-	stop, err := f.products(c.Context)
+	stop, err := f.startProducts(c.Context)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (f *verifying) run(c *cli.Context) error {
 	if a.Network > 0 {
 		printf(c.App.Writer, "network: features, logits and layers differ by %.1e of a row's largest at most; the rest is compared on the exported ones\n", a.Network)
 	}
-	if says := a.Disagreement(); says != "" {
-		return &gateError{says}
+	if disagreement := a.Disagreement(); disagreement != "" {
+		return &gateError{disagreement}
 	}
 	return nil
 }

@@ -14,28 +14,28 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// featuring holds the flags of attach features.
-type featuring struct {
+// featuresFlags holds the flags of attach features.
+type featuresFlags struct {
 	table
-	place
-	reading
+	modelFlags
+	rowReader
 	path, x, y, out string
 	rows            inputs.Slice
 	task            attach.Task // task of the model, or empty until the model is open
 }
 
 func featuresCommand() *cli.Command {
-	f := &featuring{}
+	f := &featuresFlags{}
 	f.Unhashed = true
 	f.table = join(table{
-		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to run the model on; see `attach help inputs`"},
-		{name: "y", to: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targeted()}},
+		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to run the model on; see `attach help inputs`"},
+		{name: "y", dest: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targetConflict()}},
 		sliceOption("rows", "--x", &f.rows),
-	}.under(groupData), f.rowOptions(&f.table, f.textless()),
+	}.inGroup(groupData), f.rowOptions(&f.table, f.noTokenizer()),
 		f.classNamesOption("; labels are numbered in this order", conflict{when: f.regression, reason: "is for classifiers, and the model is a regressor; leave it out"}), table{
-			{name: "o", to: &f.out, required: true, file: resultFile, rule: ends(".npz"), group: groupOutput, usage: "FILE: .npz file to write"},
-		}, f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
-	f.table.pick("folder-labels").unless(f.pickless(f.regression))
+			{name: "o", dest: &f.out, required: true, file: resultFile, rule: hasExtension(".npz"), group: groupOutput, usage: "FILE: .npz file to write"},
+		}, f.modelOptions(), f.layersOption(), f.batchOption(defaultBatch), f.runtimeOptions())
+	f.table.pick("folder-labels").withConflicts(f.folderLabelsConflict(f.regression))
 	return f.command(cli.Command{
 		Name:        "features",
 		Usage:       "write a model's features and logits, to work on without the model",
@@ -44,22 +44,22 @@ func featuresCommand() *cli.Command {
 		CustomHelpTemplate: `attach features digits_resnet.onnx --x digits_test.npz \
     --preprocess digits.preprocess.json -o test.npz
 attach predict digits_resnet.attach --from-features --x test.npz -o test.csv`,
-	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
+	}, argument{name: "MODEL.onnx", dest: &f.path}, f.readNames, f.log, f.run)
 }
 
-func (f *featuring) regression() bool { return f.task == attach.Regression }
+func (f *featuresFlags) regression() bool { return f.task == attach.Regression }
 
-func (f *featuring) run(c *cli.Context) error {
+func (f *featuresFlags) run(c *cli.Context) error {
 	defer f.CloseModel()
 	return atomicfile.WriteFile(c.Context, f.out, func(w io.Writer) error { return f.write(c.Context, w) })
 }
 
-func (f *featuring) write(ctx context.Context, w io.Writer) error {
+func (f *featuresFlags) write(ctx context.Context, w io.Writer) error {
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
 	f.task = f.Model.Info().Task
-	if err := cmp.Or(f.check(), f.CheckClasses(f.task), f.CheckClassNames(f.Inputs.Outputs)); err != nil {
+	if err := cmp.Or(f.checkConflicts(), f.CheckClasses(f.task), f.CheckClassNames(f.Inputs.Outputs)); err != nil {
 		return err
 	}
 	set, err := f.OpenSet(ctx, f.x, f.y, f.rows, f.Classes)
@@ -74,7 +74,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 			noteFolders(f.stderr, names, f.Inputs.Outputs)
 		}
 	}
-	b, err := f.features(ctx, f.x, set)
+	b, err := f.runModel(ctx, f.x, set)
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 		arrays["targets"] = rows.ArrayOf(y)
 	}
 	base := f.Model.Base(f.task)
-	for name, so := range kindOf(&base) {
-		if *so {
+	for name, isTrue := range featureFacts(&base) {
+		if *isTrue {
 			arrays[name] = rows.Array{Shape: []int{1}, Data: []uint8{1}}
 		}
 	}

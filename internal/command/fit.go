@@ -22,70 +22,70 @@ import (
 // fitCall holds the flags of attach fit and the rows to fit on.
 type fitCall struct {
 	table
-	place
-	reading
-	head         intervals
-	in           attach.FitOptions
+	modelFlags
+	rowReader
+	interval     intervalFlags
+	options      attach.FitOptions
 	path         string // path of MODEL.onnx, or ""
-	x, cal       given
+	x, cal       rowSource
 	weights, out string
 	holdout      float64 // fraction of x that is held out for evaluation
-	kept         attach.Rows
+	heldOut      attach.Rows
 	params       []string
 	numbered     []string // names of the folders or labels that are numbered in sorted order
 }
 
 func fitCommand() *cli.Command {
-	f := &fitCall{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, MayRetain: true}}
-	in := &f.in
+	f := &fitCall{options: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, MayRetain: true}}
+	in := &f.options
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
 	withModel := noEffect("with MODEL.onnx", func() bool { return f.path != "" })
-	alone := noEffect("without MODEL.onnx", func() bool { return f.path == "" })
+	withoutModel := noEffect("without MODEL.onnx", func() bool { return f.path == "" })
 	noCal := noEffect("without --cal", func() bool { return f.cal.x == "" })
 	hasCal := noEffect("with --cal", func() bool { return f.cal.x != "" })
 	noDetector := noEffect("with --no-detector", func() bool { return in.SkipDetector })
-	unread := noEffect("with --no-intervals, because only intervals need targets", func() bool { return regression() && in.SkipIntervals })
+	targetsUnused := noEffect("with --no-intervals, because only intervals need targets", func() bool { return regression() && in.SkipIntervals })
 	noIntervals := noEffect("with --no-intervals", func() bool { return in.SkipIntervals })
 	classifier := conflict{when: task(attach.Classification), reason: "is for regressors, and the model is a classifier; leave it out"}
-	setless := noEffect("for a classifier without labels or logits, because it gets no prediction sets", func() bool {
+	noSets := noEffect("for a classifier without labels or logits, because it gets no prediction sets", func() bool {
 		cal := in.Cal
 		if cal.Len() == 0 {
 			cal = in.Batch
 		}
 		return in.Base.Task == attach.Classification && cal.Len() > 0 && (cal.Labels == nil || cal.Logits.Cols == 0)
 	})
-	read := join(f.rowOptions(&f.table, f.textless()), f.modelOptions(), f.layersOption(
-		noEffect("for a detector that reads no earlier layers", f.layerless),
+	read := join(f.rowOptions(&f.table, f.noTokenizer()), f.modelOptions(), f.layersOption(
+		noEffect("for a detector that reads no earlier layers", f.readsNoLayers),
 		noEffect("for a regressor, whose default detector reads no earlier layers", func() bool { return regression() && in.Detector.Name == "" }),
-	), f.batchOption(batchStandard))
-	classless := conflict{when: regression, reason: "is for classifiers, and the model is a regressor; leave it out"}
-	read.pick("keep-classes", "folder-labels").unless(classless)
+	), f.batchOption(defaultBatch))
+	notClassifier := conflict{when: regression, reason: "is for classifiers, and the model is a regressor; leave it out"}
+	read.pick("keep-classes", "folder-labels").withConflicts(notClassifier)
 	f.table = join(table{
-		{name: "x", to: &f.x.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
-		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{unread, f.targeted()}},
+		{name: "x", dest: &f.x.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
+		{name: "y", dest: &f.x.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{targetsUnused, f.targetConflict()}},
 		sliceOption("rows", "--x", &f.x.rows),
-		{name: "cal", to: &f.cal.x, file: rowFile, usage: "INPUTS: held-out rows to calibrate on; the model must not have been trained on them"},
-		{name: "cal-y", to: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, if --cal does not hold them", conflicts: []conflict{noCal, unread, f.targeted()}},
+		{name: "cal", dest: &f.cal.x, file: rowFile, usage: "INPUTS: held-out rows to calibrate on; the model must not have been trained on them"},
+		{name: "cal-y", dest: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, if --cal does not hold them", conflicts: []conflict{noCal, targetsUnused, f.targetConflict()}},
 		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
-		{name: "cal-fraction", to: &in.CalFraction, rule: fraction, usage: "FRACTION: without --cal, split this fraction off --x to calibrate on", conflicts: []conflict{hasCal}},
-		{name: "holdout", to: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error"},
-		{name: "seed", to: &in.Seed, usage: "N: seed of all random choices, such as which rows are split off"},
-	}.under(groupData), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
-		f.classNamesOption("", classless), table{
-			{name: "method", to: f.setMethod, choices: names(detectors()), conflicts: []conflict{noDetector}, usage: "NAME: detector to fit; `attach methods` lists them (default: fused-layers, or a simpler one if the rows lack what it needs)"},
-			{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector, such as k=100; may be repeated",
+		{name: "cal-fraction", dest: &in.CalFraction, rule: fraction, usage: "FRACTION: without --cal, split this fraction off --x to calibrate on", conflicts: []conflict{hasCal}},
+		{name: "holdout", dest: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error"},
+		{name: "seed", dest: &in.Seed, usage: "N: seed of all random choices, such as which rows are split off"},
+	}.inGroup(groupData), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
+		f.classNamesOption("", notClassifier), table{
+			{name: "method", dest: f.setMethod, choices: methodNames(detectors()), conflicts: []conflict{noDetector}, usage: "NAME: detector to fit; `attach methods` lists them (default: fused-layers, or a simpler one if the rows lack what it needs)"},
+			{name: "param", dest: &f.params, usage: "NAME=VALUE: parameter of the detector, such as k=100; may be repeated",
 				conflicts: []conflict{noDetector, {when: func() bool { return in.Detector.Name == "" }, reason: "needs --method, because each method has its own parameters"}}},
-			{name: "alpha", to: &in.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: fraction of in-distribution inputs that may be flagged; predict can choose another", conflicts: []conflict{noDetector}},
-			{name: "no-detector", to: &in.SkipDetector, usage: "fit no detector, only intervals"},
-		}.under(groupDetector), f.head.intervalOptions().unless(noIntervals, classifier), table{
-			{name: "level", to: &in.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals and prediction sets; predict can choose another", conflicts: []conflict{noIntervals, setless}},
-			{name: "no-intervals", to: &in.SkipIntervals, usage: "fit no intervals, only a detector",
+			{name: "alpha", dest: &in.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: fraction of in-distribution inputs that may be flagged; predict can choose another", conflicts: []conflict{noDetector}},
+			{name: "no-detector", dest: &in.SkipDetector, usage: "fit no detector, only intervals"},
+		}.inGroup(groupDetector), f.interval.intervalOptions().withConflicts(noIntervals, classifier), table{
+			{name: "level", dest: &in.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals and prediction sets; predict can choose another", conflicts: []conflict{noIntervals, noSets}},
+			{name: "no-intervals", dest: &in.SkipIntervals, usage: "fit no intervals, only a detector",
 				conflicts: []conflict{{when: func() bool { return in.SkipDetector }, reason: "and --no-detector leave nothing to fit"}, classifier}},
-		}.under(groupIntervals), table{
-			{name: "o", to: &f.out, required: true, file: resultFile, rule: noStream, usage: "FILE: .attach file to write", group: groupOutput},
-			{name: "task", to: (*string)(&in.Base.Task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
-		}, weightsOption(&f.weights, "without MODEL.onnx", withModel), read.unless(alone), f.runtimeOptions())
+		}.inGroup(groupIntervals), table{
+			{name: "o", dest: &f.out, required: true, file: resultFile, rule: notStdout, usage: "FILE: .attach file to write", group: groupOutput},
+			{name: "task", dest: (*string)(&in.Base.Task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
+		}, weightsOption(&f.weights, "without MODEL.onnx", withModel), read.withConflicts(withoutModel), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "fit",
 		Usage:     "fit and calibrate a detector and, for a regressor, intervals",
@@ -100,7 +100,7 @@ attach fit toy_regressor.onnx --x toy_fit.npz --cal toy_cal.npz --level 0.95 -o 
 # one file for both, and another detector
 attach fit digits_resnet.onnx --x digits_fit.npz --rows :2000 --cal digits_fit.npz \
     --cal-rows 2000: --preprocess digits.preprocess.json --method knn -o knn.attach`,
-	}, argument{name: "MODEL.onnx", to: &f.path, optional: true}, f.choose, f.begin, f.log, f.writable, f.run)
+	}, argument{name: "MODEL.onnx", dest: &f.path, optional: true}, f.checkFlags, f.readNames, f.log, f.checkWritable, f.run)
 }
 
 // tasks returns the values of --task.
@@ -108,36 +108,36 @@ func tasks() []string { return []string{string(attach.Classification), string(at
 
 func (f *fitCall) setMethod(name string) error {
 	var ok bool
-	if f.in.Detector, ok = attach.MethodByName(name); !ok || f.in.Detector.Needs.Targets {
+	if f.options.Detector, ok = attach.MethodByName(name); !ok || f.options.Detector.Needs.Targets {
 		return unknownMethod("--method", name)
 	}
 	return nil
 }
 
-// layerless reports whether the fit has no detector, or a detector that reads no earlier
+// readsNoLayers reports whether the fit has no detector, or a detector that reads no earlier
 // layers.
-func (f *fitCall) layerless() bool {
-	return f.in.SkipDetector || f.in.Detector.Name != "" && !f.in.Detector.Needs.Layers
+func (f *fitCall) readsNoLayers() bool {
+	return f.options.SkipDetector || f.options.Detector.Name != "" && !f.options.Detector.Needs.Layers
 }
 
 func (f *fitCall) run(c *cli.Context) error {
-	engine, stop, err := f.engine(c.Context)
+	engine, stop, err := f.newEngine(c.Context)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	f.in.Trainer, f.in.Log = engine, f.Log
+	f.options.Trainer, f.options.Log = engine, f.Log
 	defer f.CloseModel()
 	if f.path == "" {
 		err = f.readFeatures(c.Context)
 	} else {
 		err = f.readModel(c.Context)
 	}
-	if err := cmp.Or(err, f.check()); err != nil {
+	if err := cmp.Or(err, f.checkConflicts()); err != nil {
 		return err
 	}
 	if f.holdout > 0 {
-		f.keepBack()
+		f.holdOut()
 	}
 	b, err := f.fit(c.Context, "fit")
 	if few := (*rows.TooFewRowsError)(nil); errors.As(err, &few) {
@@ -149,26 +149,26 @@ func (f *fitCall) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	f.note(b)
+	f.printNotes(b)
 	if f.holdout > 0 {
 		return f.evaluate(c.Context, b)
 	}
 	return nil
 }
 
-// keepBack moves a fraction of the rows, --holdout, from the rows to fit on to the rows to
+// holdOut moves a fraction of the rows, --holdout, from the rows to fit on to the rows to
 // evaluate on.
-func (f *fitCall) keepBack() {
-	in := &f.in
-	rest, kept := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
-	f.kept = attach.Rows{Batch: in.Batch.Select(kept), Targets: rows.Select(in.Targets, kept)}
+func (f *fitCall) holdOut() {
+	in := &f.options
+	rest, held := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
+	f.heldOut = attach.Rows{Batch: in.Batch.Select(held), Targets: rows.Select(in.Targets, held)}
 	in.Batch, in.Targets = in.Batch.Select(rest), rows.Select(in.Targets, rest)
 	if in.Groups == nil {
 		return
 	}
 	var groups []string
-	for _, i := range kept {
-		f.kept.Groups = append(f.kept.Groups, in.Groups[i])
+	for _, i := range held {
+		f.heldOut.Groups = append(f.heldOut.Groups, in.Groups[i])
 	}
 	for _, i := range rest {
 		groups = append(groups, in.Groups[i])
@@ -178,16 +178,16 @@ func (f *fitCall) keepBack() {
 
 // evaluate tests the guarantees on the held-out rows.
 func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
-	p, err := b.Predictor(attach.PredictOptions{Seed: f.in.Seed})
+	p, err := b.Predictor(attach.PredictOptions{Seed: f.options.Seed})
 	if err != nil {
 		return err
 	}
-	blocks := func(yield func(attach.Rows, error) bool) { yield(f.kept, nil) }
+	blocks := func(yield func(attach.Rows, error) bool) { yield(f.heldOut, nil) }
 	e, err := evaluate.Rows(ctx, p, blocks, evaluate.Options{})
 	if err != nil {
 		return inputs.InFile(f.x.x, err)
 	}
-	printf(f.stderr, "evaluated on %s of %s, kept back\n", rows.Count(f.kept.Len(), "other row"), f.x.x)
+	printf(f.stderr, "evaluated on %s of %s, kept back\n", rows.Count(f.heldOut.Len(), "other row"), f.x.x)
 	_, err = io.WriteString(f.stderr, report.EvaluationText(e))
 	return err
 }
@@ -196,38 +196,38 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) {
 	p := newProgress(f.stderr, what)
 	defer p.end()
-	f.in.Progress = func(stage string, share float64) { p.show(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
-	b, err := attach.Fit(ctx, f.in)
+	f.options.Progress = func(stage string, share float64) { p.show(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	b, err := attach.Fit(ctx, f.options)
 	if err != nil {
 		return nil, err
 	}
 	return b, b.Save(ctx, f.out)
 }
 
-// choose is a step of the command that checks flags that depend on each other.
-func (f *fitCall) choose(*cli.Context) error {
+// checkFlags is a step of the command that checks flags that depend on each other.
+func (f *fitCall) checkFlags(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
-	if whole := (inputs.Slice{}); f.oneFile() && (f.x.rows == whole || f.cal.rows == whole) {
+	if allRows := (inputs.Slice{}); f.usesOneFile() && (f.x.rows == allRows || f.cal.rows == allRows) {
 		return usagef("--cal %s is the file of --x; choose other rows of it with --rows and --cal-rows, or leave out --cal to split some off", f.cal.x)
 	}
-	if f.path == "" && f.in.Base.Task == "" {
+	if f.path == "" && f.options.Base.Task == "" {
 		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
 	var err error
-	if f.in.DetectorParams, err = parseParams(strings.Join(f.params, " ")); err != nil {
+	if f.options.DetectorParams, err = parseParams(strings.Join(f.params, " ")); err != nil {
 		return usagef("--param: %v", err)
 	}
-	if _, err := fitting.With(f.in.Detector, f.in.DetectorParams); err != nil {
+	if _, err := fitting.With(f.options.Detector, f.options.DetectorParams); err != nil {
 		return usagef("--param: %v", err)
 	}
 	if f.cal.x != "" {
-		f.in.CalFraction = 0
+		f.options.CalFraction = 0
 	}
-	if f.layerless() {
+	if f.readsNoLayers() {
 		f.EarlierLayers = 0
 	}
-	if f.in.SkipIntervals {
+	if f.options.SkipIntervals {
 		return nil
 	}
-	return f.head.choose(f.table, &f.in)
+	return f.interval.apply(f.table, &f.options)
 }

@@ -20,7 +20,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
-	in, model, info := &f.in, f.Model, f.Model.Info()
+	in, model, info := &f.options, f.Model, f.Model.Info()
 	task := cmp.Or(in.Base.Task, info.Task)
 	if task == "unknown" && len(f.Inputs.Targets) == 1 && info.OutputsWidth > 1 {
 		task = attach.Classification // several outputs for one column are scores of classes, not targets
@@ -29,7 +29,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	if in.Base.Task == "unknown" {
 		return fmt.Errorf("%s: the graph does not tell whether the model is a classifier or a regressor; pass --task classification or --task regression", f.path)
 	}
-	if err := f.check(); err != nil {
+	if err := f.checkConflicts(); err != nil {
 		return err
 	}
 	if in.Base.Task == attach.Regression && f.ClassNames == "" {
@@ -43,10 +43,10 @@ func (f *fitCall) readModel(ctx context.Context) error {
 		f.Inputs.Outputs = 0
 	}
 	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
-	return f.readBoth(func(g given) (rowsOf, error) {
+	return f.readBoth(func(g rowSource) (fileRows, error) {
 		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.Classes)
 		if err != nil {
-			return rowsOf{}, err
+			return fileRows{}, err
 		}
 		targets := set.Targets
 		if in.Base.Task == attach.Regression {
@@ -55,10 +55,10 @@ func (f *fitCall) readModel(ctx context.Context) error {
 			err = cmp.Or(f.checkFolders(g.x, set.ClassNames), checkLabels(g, set.Labels, targets, info.OutputsWidth))
 		}
 		if err != nil {
-			return rowsOf{}, err
+			return fileRows{}, err
 		}
 		in.InputScale, in.Preprocess = f.Inputs.InputScale(), f.Raw
-		b, err := f.features(ctx, g.x, set)
+		b, err := f.runModel(ctx, g.x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
@@ -73,40 +73,40 @@ func (f *fitCall) readModel(ctx context.Context) error {
 			text := *in.Text
 			text.Columns, in.Text = f.Inputs.Text, &text
 		}
-		return rowsOf{b, targets, set.Groups, set.Opened()}, err
+		return fileRows{b, targets, set.Groups, set.Opened()}, err
 	})
 }
 
 // classNames returns the names of the folders of images. Without folders, it returns the
 // labels of --keep-classes as text.
-func classNames(set *inputs.Set, picked []int) []string {
+func classNames(set *inputs.Set, labels []int) []string {
 	names := set.ClassNames
 	if names == nil {
-		for _, label := range picked {
+		for _, label := range labels {
 			names = append(names, strconv.Itoa(label))
 		}
 	}
 	return names
 }
 
-// given describes rows to read from the file x. Their labels or targets are in the file y
+// rowSource describes rows to read from the file x. Their labels or targets are in the file y
 // or, if y is empty, in x. yFlag is the flag that names y.
-type given struct {
+type rowSource struct {
 	x, y, yFlag string
 	rows        inputs.Slice
 }
 
-// rowsOf holds the rows of one file with their targets and groups.
-type rowsOf struct {
+// fileRows holds the rows of one file with their targets and groups.
+type fileRows struct {
 	batch   ood.Batch
 	targets blas32.General
 	groups  []string
-	all     int // number of rows in the file
+	total   int // number of rows in the file
 }
 
 // readBoth reads the rows to fit on and, if there are any, the rows to calibrate on.
-func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
-	in := &f.in
+func (f *fitCall) readBoth(read func(rowSource) (fileRows, error)) error {
+	in := &f.options
 	rows, err := read(f.x)
 	if in.Base.Task != attach.Regression {
 		rows.targets = blas32.General{} // the targets of a classifier are its labels, and already in batch
@@ -115,7 +115,7 @@ func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	if err != nil || f.cal.x == "" {
 		return err
 	}
-	if err := f.apart(rows.all); err != nil {
+	if err := f.checkOverlap(rows.total); err != nil {
 		return err
 	}
 	rows, err = read(f.cal)
@@ -126,14 +126,14 @@ func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	return err
 }
 
-// oneFile reports whether one file has both the rows to fit on and the rows to calibrate
-// on.
-func (f *fitCall) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
+// usesOneFile reports whether one file has both the rows to fit on and the rows to
+// calibrate on.
+func (f *fitCall) usesOneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
 
-// apart returns an error if --x and --cal name the same file, and if some of its n rows are
-// both fitted and calibrated on.
-func (f *fitCall) apart(n int) error {
-	if !f.oneFile() {
+// checkOverlap returns an error if --x and --cal name the same file, and if some of its n
+// rows are both fitted and calibrated on.
+func (f *fitCall) checkOverlap(n int) error {
+	if !f.usesOneFile() {
 		return nil
 	}
 	first, last, err := f.x.rows.Of(n)
@@ -153,7 +153,7 @@ func (f *fitCall) apart(n int) error {
 
 // checkTargets returns an error if targets are absent or do not match the model. outputs is
 // the number of the model's outputs, or 0 if it is unknown.
-func checkTargets(g given, targets blas32.General, outputs int, skip bool) error {
+func checkTargets(g rowSource, targets blas32.General, outputs int, skip bool) error {
 	switch {
 	case skip:
 		return nil
@@ -167,7 +167,7 @@ func checkTargets(g given, targets blas32.General, outputs int, skip bool) error
 
 // checkLabels returns an error if labels are not classes of the model. Labels may be
 // absent.
-func checkLabels(g given, labels []int, targets blas32.General, classes int) error {
+func checkLabels(g rowSource, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
 		return fmt.Errorf("%s: labels of a classifier must be whole numbers, one per row; if the model is a regressor, pass --task regression", cmp.Or(g.y, g.x))
 	}
@@ -180,17 +180,17 @@ func checkLabels(g given, labels []int, targets blas32.General, classes int) err
 // readFeatures reads precomputed features.
 func (f *fitCall) readFeatures(ctx context.Context) error {
 	var err error
-	if f.in.Last, err = modelrows.LoadWeights(f.weights); err != nil {
+	if f.options.Last, err = modelrows.LoadWeights(f.weights); err != nil {
 		return err
 	}
-	f.in.Base.Classes = f.Inputs.Classes
-	readKind(&f.in.Base, f.x.x)
-	return f.readBoth(func(g given) (rowsOf, error) {
+	f.options.Base.Classes = f.Inputs.Classes
+	readFeatureFacts(&f.options.Base, f.x.x)
+	return f.readBoth(func(g rowSource) (fileRows, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
 			return rows, err
 		}
-		if rows.groups, err = modelrows.FeatureGroups(ctx, g.x, f.Inputs.Groups, g.rows, rows.all); err != nil {
+		if rows.groups, err = modelrows.FeatureGroups(ctx, g.x, f.Inputs.Groups, g.rows, rows.total); err != nil {
 			return rows, err
 		}
 		return f.withTargets(rows, cmp.Or(g.y, g.x))
@@ -199,32 +199,32 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 
 // withTargets leaves out precomputed rows without a known target. path is the file of the
 // targets.
-func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
+func (f *fitCall) withTargets(r fileRows, path string) (fileRows, error) {
 	n := r.targets.Rows
-	kept := inputs.Targets{Values: r.targets}.Known()
+	known := inputs.Targets{Values: r.targets}.Known()
 	switch {
-	case len(kept) == n:
+	case len(known) == n:
 		return r, nil
-	case len(kept) == 0:
+	case len(known) == 0:
 		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
 	}
-	f.LeaveOut(path, n-len(kept), n)
-	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), modelrows.Select(r.groups, kept)
+	f.LeaveOut(path, n-len(known), n)
+	r.batch, r.targets, r.groups = r.batch.Select(known), rows.Select(r.targets, known), modelrows.Select(r.groups, known)
 	return r, nil
 }
 
-func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
-	in := &f.in
+func (f *fitCall) featureRows(ctx context.Context, g rowSource) (fileRows, error) {
+	in := &f.options
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {
-		wants = append(wants, widthsOf(f.x.x, in.Batch))
+		wants = append(wants, requiredWidths(f.x.x, in.Batch))
 	}
-	b, n, err := modelrows.OpenFeatures(noting(f.stderr), g.x, g.rows, f.weights, in.Last, wants...)
+	b, n, err := modelrows.OpenFeatures(notePrinter(f.stderr), g.x, g.rows, f.weights, in.Last, wants...)
 	if err != nil {
-		return rowsOf{}, err
+		return fileRows{}, err
 	}
 	if err := f.CheckClassNames(b.Logits.Cols); err != nil {
-		return rowsOf{}, err
+		return fileRows{}, err
 	}
 	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
@@ -234,12 +234,12 @@ func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	}
 	t, err := modelrows.FeatureTargets(ctx, g.x, g.y, base, g.rows, n)
 	if err != nil {
-		return rowsOf{}, err
+		return fileRows{}, err
 	}
 	if regression {
 		b.Labels = nil
 		err = checkTargets(g, t.Values, b.Logits.Cols, in.SkipIntervals)
-		return rowsOf{batch: b, targets: t.Values, all: n}, err
+		return fileRows{batch: b, targets: t.Values, total: n}, err
 	}
 	if g.y != "" {
 		b.Labels = t.Labels
@@ -247,5 +247,5 @@ func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	if g.y != "" || b.Logits.Cols > 0 {
 		err = checkLabels(g, b.Labels, t.Values, b.Logits.Cols)
 	}
-	return rowsOf{batch: b, targets: t.Values, all: n}, err
+	return fileRows{batch: b, targets: t.Values, total: n}, err
 }

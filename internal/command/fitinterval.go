@@ -12,33 +12,33 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// intervals holds the flags of fit that concern the interval model.
-type intervals struct {
+// intervalFlags holds the flags of fit that concern the interval model.
+type intervalFlags struct {
 	method ood.Method
 	params []string
 }
 
 // intervalOptions returns the flags of the interval model.
-func (v *intervals) intervalOptions() table {
+func (v *intervalFlags) intervalOptions() table {
 	v.method, _ = attach.MethodByName("sqr")
 	return table{
-		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
-		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
-	}.under(groupIntervals)
+		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
+		{name: "interval-param", dest: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
+	}.inGroup(groupIntervals)
 }
 
-func (v *intervals) setMethod(name string) error {
+func (v *intervalFlags) setMethod(name string) error {
 	m, _ := attach.MethodByName(name)
 	if !m.Needs.Targets {
-		known := names(intervalMethods())
-		return fmt.Errorf("--interval %q is not known; %s", name, orSimilar(name, known, "it must be one of "+strings.Join(known, ", ")))
+		known := methodNames(intervalMethods())
+		return fmt.Errorf("--interval %q is not known; %s", name, suggest(name, known, "it must be one of "+strings.Join(known, ", ")))
 	}
 	v.method = m
 	return nil
 }
 
-// choose sets the interval method and its parameters in the options of the fit.
-func (v *intervals) choose(t table, in *attach.FitOptions) error {
+// apply sets the interval method and its parameters in the options of the fit.
+func (v *intervalFlags) apply(t table, in *attach.FitOptions) error {
 	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {
 		return usagef("--interval-param: %v", err)
@@ -70,7 +70,7 @@ func parseParams(s string) (ood.Params, error) {
 		if !ok || name == "" || value == "" {
 			return nil, fmt.Errorf("parameter %q is not of the form name=value", f)
 		}
-		if _, twice := p[name]; twice {
+		if _, duplicate := p[name]; duplicate {
 			return nil, fmt.Errorf("parameter %q is given twice", name)
 		}
 		if x, err := strconv.ParseFloat(value, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {

@@ -18,12 +18,12 @@ func TestParamsString(t *testing.T) {
 		if got := p.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		back, err := parseParams(want)
+		parsed, err := parseParams(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p) > 0 && !reflect.DeepEqual(back, p) {
-			t.Errorf("%q reads as %#v", want, back)
+		if len(p) > 0 && !reflect.DeepEqual(parsed, p) {
+			t.Errorf("%q reads as %#v", want, parsed)
 		}
 	}
 }
@@ -53,9 +53,9 @@ func FuzzParseParams(f *testing.F) {
 		if err != nil {
 			return
 		}
-		back, err := parseParams(p.String())
-		if err != nil || !reflect.DeepEqual(back, p) {
-			t.Fatalf("%q reads as %#v, and that, written, as %#v (%v)", s, p, back, err)
+		again, err := parseParams(p.String())
+		if err != nil || !reflect.DeepEqual(again, p) {
+			t.Fatalf("%q reads as %#v, and that, written, as %#v (%v)", s, p, again, err)
 		}
 		if _, err := json.Marshal(p); err != nil {
 			t.Fatal(err)

@@ -18,17 +18,17 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// note prints warnings, a summary of the fit, and notes. It prints the guarantee as a
+// printNotes prints warnings, a summary of the fit, and notes. It prints the guarantee as a
 // warning if the calibration rows were probably used for training or fitting.
-func (f *fitCall) note(b *attach.Bundle) {
+func (f *fitCall) printNotes(b *attach.Bundle) {
 	w := f.stderr
-	seen := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
-	if seen {
+	trainedOn := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.options.Batch)
+	if trainedOn {
 		printf(w, "warning: the model is right on nearly all rows of %s: it was probably trained on them. New rows will then be flagged too often; pass held-out rows with --cal\n", f.x.x)
 	}
 	c := b.Calibration
-	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.Model != nil && f.Model.Info().Feature.Of != nil
-	if first {
+	guaranteeFails := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.Model != nil && f.Model.Info().Feature.Of != nil
+	if guaranteeFails {
 		noteGuarantee(w, "warning", b)
 	}
 	if c.Repeated > 0 {
@@ -36,25 +36,25 @@ func (f *fitCall) note(b *attach.Bundle) {
 			cmp.Or(f.cal.x, f.x.x), rows.CountOf(c.Repeated, c.NCal, "calibration row"), rows.Count(c.NCal-c.Repeated, "different row"))
 	}
 	if b.Base.Task == attach.Classification {
-		f.warnLabels(f.x.x, f.in.Batch)
-		f.warnLabels(f.cal.x, f.in.Cal)
+		f.warnLabels(f.x.x, f.options.Batch)
+		f.warnLabels(f.cal.x, f.options.Cal)
 	}
-	f.warnTargets(f.x.x, f.in.Batch, f.in.Targets)
-	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
+	f.warnTargets(f.x.x, f.options.Batch, f.options.Targets)
+	f.warnTargets(f.cal.x, f.options.Cal, f.options.CalTargets)
 	f.summarize(b)
-	if !seen && !first {
+	if !trainedOn && !guaranteeFails {
 		noteGuarantee(w, "note", b)
 	}
 	noteInfinite(w, b, attach.PredictOptions{}, b.Calibration.Groups)
-	noteSilent(w, b, attach.PredictOptions{})
+	noteUnflaggable(w, b, attach.PredictOptions{})
 	if b.Detector != nil {
 		m, _ := attach.MethodByName(b.Detector.Method)
-		if variant := fitting.Variant(m, f.in.Batch.Network); variant != "" {
+		if variant := fitting.Variant(m, f.options.Batch.Network); variant != "" {
 			printf(w, "note: %s works with %s, which the model was not trained with\n", m.Name, variant)
 		}
 	}
 	noteFolders(w, f.numbered, b.Base.Outputs)
-	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
+	if f.options.Batch.Labels != nil && f.options.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
 		fmt.Fprintln(w, "note: confidence is the model's own, because the calibration rows determine no temperature")
 	}
 }
@@ -62,7 +62,7 @@ func (f *fitCall) note(b *attach.Bundle) {
 // warnTargets prints a warning if the targets are probably not those that the model
 // predicts.
 func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) {
-	if f.in.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
+	if f.options.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
 		return
 	}
 	predicted, truth := make([]float64, b.Len()), make([]float64, b.Len())
@@ -74,8 +74,8 @@ func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) 
 		if targets.Cols > 1 {
 			name = fmt.Sprintf("target %d", j)
 		}
-		if len(f.in.Base.Targets) > 0 {
-			name = f.in.Base.Targets[j]
+		if len(f.options.Base.Targets) > 0 {
+			name = f.options.Base.Targets[j]
 		}
 		if r2 := stat.RSquaredFrom(predicted, truth, nil); r2 <= 0 && !math.IsInf(r2, -1) {
 			printf(f.stderr, "warning: %s: the model predicts %s worse than its mean would (R² %.3g): check units, and the order of rows and columns\n", path, name, r2)
@@ -85,7 +85,7 @@ func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) 
 
 // summarize prints what was fitted, one fact per line.
 func (f *fitCall) summarize(b *attach.Bundle) {
-	line := func(what, format string, args ...any) { fact(f.stderr, what, format, args...) }
+	line := func(what, format string, args ...any) { printFact(f.stderr, what, format, args...) }
 	list := func(what string, n int, names []string) {
 		if len(names) > 0 {
 			line(what, "%d: %s", n, display.List(names, 10))
@@ -138,28 +138,28 @@ const (
 // looksTrainedOn reports whether the model was probably trained on these rows, because it
 // is right on nearly all of them.
 func looksTrainedOn(b ood.Batch) bool {
-	right, _ := rightOf(b)
+	right, _ := countRight(b)
 	return b.Len() >= trainedRows && float64(right) >= trainedAccuracy*float64(b.Len())
 }
 
-// rightOf returns the number of rows on which the model is right, and the fraction that
+// countRight returns the number of rows on which the model is right, and the fraction that
 // chance would give. Both are 0 if the rows have no labels or logits.
-func rightOf(b ood.Batch) (right int, chance float64) {
+func countRight(b ood.Batch) (right int, chance float64) {
 	if b.Labels == nil || b.Logits.Rows == 0 {
 		return 0, 0
 	}
-	answers := rows.Argmax(b.Logits)
-	for i := range answers {
+	predicted := rows.Argmax(b.Logits)
+	for i := range predicted {
 		if b.Logits.Cols == 1 && b.Logits.Data[i*b.Logits.Stride] > 0 {
-			answers[i] = 1
+			predicted[i] = 1
 		}
 	}
-	return hypothesis.Agreement(answers, b.Labels)
+	return hypothesis.Agreement(predicted, b.Labels)
 }
 
 // warnLabels prints a warning if the labels probably belong to other classes or other rows.
 func (f *fitCall) warnLabels(path string, b ood.Batch) {
-	right, chance := rightOf(b)
+	right, chance := countRight(b)
 	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {
 		return
 	}

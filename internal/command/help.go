@@ -30,7 +30,7 @@ const (
 	groupRuntime   = "Runtime"
 )
 
-var groups = []string{
+var flagGroups = []string{
 	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupScalar, groupNetwork, groupLoad,
 	groupOutput, groupModel, groupRuntime,
 }
@@ -75,27 +75,27 @@ func asksForHelp(args []string) bool {
 	return false
 }
 
-// help prints the help of the command or topic that args name. Without a name, it prints
+// printHelp prints the help of the command or topic that args name. Without a name, it prints
 // the help of the program.
-func help(app *cli.App, args []string) error {
-	asked := len(args) > 0 && args[0] == "help"
-	if asked {
+func printHelp(app *cli.App, args []string) error {
+	isHelp := len(args) > 0 && args[0] == "help"
+	if isHelp {
 		args = args[1:]
 	}
 	var b strings.Builder
-	names, command, rest := named(app, args)
+	names, command, rest := findCommand(app, args)
 	switch {
 	case command != nil:
 		commandHelp(&b, strings.Join(append([]string{app.Name}, names...), " "), command)
-	case len(rest) > 0 && asked && topicNamed(rest[0]) != nil:
-		t := topicNamed(rest[0])
+	case len(rest) > 0 && isHelp && findTopic(rest[0]) != nil:
+		t := findTopic(rest[0])
 		fmt.Fprintf(&b, "%s\n\n%s", t.title, t.text())
-	case len(rest) > 0 && asked && rest[0] == "--markdown":
+	case len(rest) > 0 && isHelp && rest[0] == "--markdown":
 		markdownReference(&b, app)
-	case len(rest) > 0 && asked && rest[0] == "--man":
+	case len(rest) > 0 && isHelp && rest[0] == "--man":
 		manPage(&b, app)
 	case len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
-		return unknown(app, rest[0])
+		return unknownCommand(app, rest[0])
 	default:
 		programHelp(&b, app)
 	}
@@ -103,9 +103,9 @@ func help(app *cli.App, args []string) error {
 	return err
 }
 
-// named returns the command at the beginning of args, the names that lead to it, and the
-// remaining arguments.
-func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
+// findCommand returns the command at the beginning of args, the names that lead to it, and
+// the remaining arguments.
+func findCommand(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
 	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
 		if i < 0 {
@@ -116,12 +116,12 @@ func named(app *cli.App, args []string) (names []string, command *cli.Command, r
 	return names, command, args
 }
 
-// unknown returns the error for a first argument that is not a command.
-func unknown(app *cli.App, arg string) error {
+// unknownCommand returns the error for a first argument that is not a command.
+func unknownCommand(app *cli.App, arg string) error {
 	if strings.HasPrefix(arg, "-") {
 		return usagef("%s has no flag %s; `%[1]s --help` lists the commands", app.Name, arg)
 	}
-	return usagef("unknown command %q; %s", arg, orSimilar(arg, append(namesOfCommands(app.Commands), namesOfTopics()...), "`attach --help` lists the commands"))
+	return usagef("unknown command %q; %s", arg, suggest(arg, append(namesOfCommands(app.Commands), namesOfTopics()...), "`attach --help` lists the commands"))
 }
 
 func programHelp(b *strings.Builder, app *cli.App) {
@@ -146,7 +146,7 @@ func programHelp(b *strings.Builder, app *cli.App) {
 	for _, t := range topics() {
 		heads, texts = append(heads, t.name), append(texts, t.summary)
 	}
-	definitions(b, heads, texts)
+	writeDefinitions(b, heads, texts)
 	b.WriteString("\nTo begin with:\n")
 	for line := range strings.Lines(firstSteps) {
 		b.WriteString("  " + line)
@@ -176,14 +176,14 @@ func commandHelp(b *strings.Builder, name string, c *cli.Command) {
 		b.WriteString("\nCommands:\n")
 		commandList(b, c.Subcommands)
 	}
-	for _, g := range grouped(c.Flags) {
+	for _, g := range groupFlags(c.Flags) {
 		var heads, texts []string
 		for _, o := range g.flags {
 			head, text := o.describe()
 			heads, texts = append(heads, head), append(texts, text)
 		}
 		fmt.Fprintf(b, "\n%s:\n", g.name)
-		definitions(b, heads, texts)
+		writeDefinitions(b, heads, texts)
 	}
 }
 
@@ -200,10 +200,10 @@ type flagGroup struct {
 	flags table
 }
 
-// grouped sorts flags by their headings.
-func grouped(flags []cli.Flag) []flagGroup {
+// groupFlags sorts flags by their headings.
+func groupFlags(flags []cli.Flag) []flagGroup {
 	var list []flagGroup
-	for _, name := range groups {
+	for _, name := range flagGroups {
 		g := flagGroup{name: cmp.Or(name, "Flags")}
 		for _, f := range flags {
 			if o := f.(*option); o.group == name {
@@ -222,12 +222,12 @@ func commandList(b *strings.Builder, commands []*cli.Command) {
 	for _, c := range commands {
 		heads, texts = append(heads, c.Name), append(texts, c.Usage)
 	}
-	definitions(b, heads, texts)
+	writeDefinitions(b, heads, texts)
 }
 
 // describe returns a flag as a user types it, and its help text.
 func (o *option) describe() (head, text string) {
-	head, text = dashed(o.name), o.usage
+	head, text = dashedName(o.name), o.usage
 	switch o.name {
 	case "verbose":
 		head = "-v, " + head
@@ -238,8 +238,8 @@ func (o *option) describe() (head, text string) {
 		return head, text
 	}
 	value, text, _ := strings.Cut(o.usage, ": ")
-	if standard := o.String(); standard != "" && standard != "0" && standard != "0s" && standard != "-" {
-		text += fmt.Sprintf(" (default: %s)", standard)
+	if defaultValue := o.String(); defaultValue != "" && defaultValue != "0" && defaultValue != "0s" && defaultValue != "-" {
+		text += fmt.Sprintf(" (default: %s)", defaultValue)
 	}
 	if o.required && o.isEmpty() {
 		text += " (required)"
@@ -247,12 +247,12 @@ func (o *option) describe() (head, text string) {
 	return head + " " + value, text
 }
 
-// definitions prints each head with its text to the right of it.
-func definitions(b *strings.Builder, heads, texts []string) {
-	const most = 24
+// writeDefinitions prints each head with its text to the right of it.
+func writeDefinitions(b *strings.Builder, heads, texts []string) {
+	const maxHead = 24
 	width := 0
 	for _, h := range heads {
-		if n := len([]rune(h)); n <= most {
+		if n := len([]rune(h)); n <= maxHead {
 			width = max(width, n)
 		}
 	}

@@ -40,7 +40,7 @@ func TestHelpIsShort(t *testing.T) {
 			t.Errorf("%s: usage %q, examples %q", name, c.UsageText, c.CustomHelpTemplate)
 		}
 		shown := 0
-		for _, g := range grouped(c.Flags) {
+		for _, g := range groupFlags(c.Flags) {
 			shown += len(g.flags)
 			if len(g.flags) > 10 {
 				t.Errorf("%s: %d flags under %q", name, len(g.flags), g.name)
@@ -90,10 +90,10 @@ func TestReferencePage(t *testing.T) {
 // TestGateTopic checks that `attach help gates` explains every figure.
 func TestGateTopic(t *testing.T) {
 	var explained []string
-	for _, r := range topicNamed("gates").rows {
+	for _, r := range findTopic("gates").rows {
 		explained = append(explained, strings.Split(r[0], ", ")...)
 	}
-	for _, name := range append(figures(), auditFigures()...) {
+	for _, name := range append(gateFigures(), auditFigures()...) {
 		if !slices.Contains(explained, name) {
 			t.Errorf("`attach help gates` lacks %s", name)
 		}
@@ -114,15 +114,15 @@ func TestManPage(t *testing.T) {
 		}
 	}
 	everyCommand(func(name string, c *cli.Command) {
-		if !strings.Contains(out.String(), ".SS "+roff(name)+"\n") {
+		if !strings.Contains(out.String(), ".SS "+escapeRoff(name)+"\n") {
 			t.Errorf("%s is missing", name)
 		}
 	})
 	if man, err := exec.LookPath("groff"); err == nil {
 		c := exec.Command(man, "-man", "-Tutf8", "-ww", "-z")
 		c.Stdin = bytes.NewReader(out.Bytes())
-		if said, err := c.CombinedOutput(); err != nil || len(said) > 0 {
-			t.Errorf("groff: %v: %.500s", err, said)
+		if output, err := c.CombinedOutput(); err != nil || len(output) > 0 {
+			t.Errorf("groff: %v: %.500s", err, output)
 		}
 	}
 }
@@ -159,15 +159,15 @@ func shellFields(call string) []string {
 // files, and changes to this folder. fit holds additional flags for attach fit.
 func demoFolder(t *testing.T, fit ...string) {
 	t.Helper()
-	inLibrary(t)
+	useTestRuntime(t)
 	t.Chdir(t.TempDir())
 	if err := os.CopyFS(".", testmodels.FS); err != nil {
 		t.Fatal(err)
 	}
 	digits := []string{"fit", "digits_resnet.onnx", "--x", "digits_fit.npz", "--cal", "digits_cal.npz", "--preprocess", "digits.preprocess.json", "-o", "digits_resnet.attach"}
 	toy := []string{"fit", "toy_regressor.onnx", "--x", "toy_fit.npz", "--cal", "toy_cal.npz", "-o", "toy_regressor.attach"}
-	succeed(t, append(digits, fit...)...)
-	succeed(t, append(toy, fit...)...)
+	mustRun(t, append(digits, fit...)...)
+	mustRun(t, append(toy, fit...)...)
 }
 
 // TestExamples checks that the examples of every command can be parsed. If ATTACH_PAGES is
@@ -177,7 +177,7 @@ func TestExamples(t *testing.T) {
 	if run {
 		demoFolder(t)
 	}
-	ran := 0
+	count := 0
 	everyCommand(func(name string, c *cli.Command) {
 		calls := examples(c)
 		if len(calls) == 0 {
@@ -185,13 +185,13 @@ func TestExamples(t *testing.T) {
 		}
 		for _, call := range calls {
 			args := shellFields(call)
-			if err := parses(args); err != nil {
+			if err := parseCall(args); err != nil {
 				t.Errorf("%s: attach %s: %v", name, call, err)
 			}
 			if !run || args[0] == "serve" || args[0] == "demo" || slices.Contains(args, "install") {
 				continue
 			}
-			ran++
+			count++
 			var stdout, stderr bytes.Buffer
 			// An example of --fail-if may end with the status of a failed gate.
 			if code := Run(t.Context(), args, nil, &stdout, &stderr); code != exitDone && !(code == exitGate && slices.Contains(args, "--fail-if")) {
@@ -199,7 +199,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	})
-	if run && ran < 25 {
-		t.Errorf("%d examples ran", ran)
+	if run && count < 25 {
+		t.Errorf("%d examples ran", count)
 	}
 }

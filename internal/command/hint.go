@@ -17,14 +17,14 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// hinted adds advice to an error of a library, because a library does not know the flags.
+// addHint adds advice to an error of a library, because a library does not know the flags.
 // It adds the first hint that applies. If a hint is about one flag, it applies only if
 // useful reports true for the flag.
-func hinted(err error, useful func(flag string) bool) error {
+func addHint(err error, useful func(flag string) bool) error {
 	if errors.As(err, &modelrows.UsageError{}) {
-		return usagef("%s", inFlags.Replace(err.Error()))
+		return usagef("%s", flagNames.Replace(err.Error()))
 	}
-	if inFlags.Replace(err.Error()) != err.Error() {
+	if flagNames.Replace(err.Error()) != err.Error() {
 		err = flagError{err}
 	}
 	width := (*batchparts.WidthError)(nil)
@@ -34,7 +34,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	layer := (*batchparts.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
-	doubt := (*inputs.DoubtError)(nil)
+	doubtful := (*inputs.DoubtError)(nil)
 	named := (*inputs.ClassNameError)(nil)
 	tooMany := errors.As(err, &columns) && columns.Have > columns.Takes
 	kind := filekind.Kind("")
@@ -53,7 +53,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{tooMany && useful("target"), "", "name the target with --target, and other columns to leave out with --ignore"},
 		{tooMany, "", "leave columns out with --ignore"},
 		{errors.As(err, &named), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
-		{errors.As(err, &doubt), "", "or leave the column out with --ignore, if it is not an input"},
+		{errors.As(err, &doubtful), "", "or leave the column out with --ignore, if it is not an input"},
 		{errors.As(err, &text), "text", "name the column with --text"},
 		{notAttach && kind.Rows(), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},
 		{notAttach && (kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes a .attach file from a model and rows"},
@@ -63,9 +63,9 @@ func hinted(err error, useful func(flag string) bool) error {
 		{errors.Is(err, attach.ErrWrongModel), "", "pass the right model with --model, or fit again"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to leave out images that cannot be read"},
 		{errors.Is(err, inputs.ErrNoInput), "skip-bad", "pass --skip-bad to leave out samples without an input"},
-		{lacks(err, ood.Needs{Logits: true}), "weights", "pass --weights to compute them from the features"},
-		{lacks(err, ood.Needs{Weights: true}), "weights", "pass them with --weights"},
-		{lacks(err, ood.Needs{Layers: true}), "", "do not pass --layers 0, or write the features again with `attach features`"},
+		{isNeedError(err, ood.Needs{Logits: true}), "weights", "pass --weights to compute them from the features"},
+		{isNeedError(err, ood.Needs{Weights: true}), "weights", "pass them with --weights"},
+		{isNeedError(err, ood.Needs{Layers: true}), "", "do not pass --layers 0, or write the features again with `attach features`"},
 		{errors.As(err, &few), "", "give more rows"},
 		{errors.As(err, &noLayer), "feature-tensor", "name a tensor with --feature-tensor"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "wrt", "name the input with --wrt"},
@@ -85,20 +85,20 @@ func hinted(err error, useful func(flag string) bool) error {
 	return err
 }
 
-// inFlags replaces the names of a library's options with the names of flags.
-var inFlags = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",
+// flagNames replaces the names of a library's options with the names of flags.
+var flagNames = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",
 	"Options.Groups", "--groups", "Options.Labels", "--folder-labels", "Options.Classes", "--keep-classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
 
 // flagError is an error of a library with the names of flags instead of options.
 type flagError struct{ error }
 
-func (e flagError) Error() string { return inFlags.Replace(e.error.Error()) }
+func (e flagError) Error() string { return flagNames.Replace(e.error.Error()) }
 
 func (e flagError) Unwrap() error { return e.error }
 
-// lacks reports whether a method was refused because the rows or the model lack what need
-// describes.
-func lacks(err error, need ood.Needs) bool {
+// isNeedError reports whether a method was refused because the rows or the model lack what
+// need describes.
+func isNeedError(err error, need ood.Needs) bool {
 	var e *ood.NeedError
 	return errors.As(err, &e) && e.Need == need
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// inspecting holds the flags of attach inspect.
-type inspecting struct {
+// inspectFlags holds the flags of attach inspect.
+type inspectFlags struct {
 	table
-	place
+	modelFlags
 	path string
 	json bool
 }
 
 func inspectCommand() *cli.Command {
-	v := &inspecting{}
+	v := &inspectFlags{}
 	bundle := noEffect("for a .attach file, which is shown without its model", func() bool { return isBundle(v.path) })
-	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON", group: groupOutput}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
-	v.table.pick("feature-tensor", "model-output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
+	v.table = join(table{{name: "json", dest: &v.json, usage: "print JSON", group: groupOutput}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
+	v.table.pick("feature-tensor", "model-output", "layers", "ort-lib", "provider", "device", "threads").withConflicts(bundle)
 	return v.command(cli.Command{
 		Name:      "inspect",
 		Usage:     "show what a model or a .attach file contains",
@@ -37,10 +37,10 @@ func inspectCommand() *cli.Command {
 			"For a .attach file: the model it belongs to, what was fitted and calibrated, and what is guaranteed. This needs neither the model nor the runtime.",
 		CustomHelpTemplate: `attach inspect digits_resnet.onnx
 attach inspect digits_resnet.attach`,
-	}, argument{name: "MODEL.onnx or M.attach", to: &v.path}, v.log, v.run)
+	}, argument{name: "MODEL.onnx or M.attach", dest: &v.path}, v.log, v.run)
 }
 
-func (v *inspecting) run(c *cli.Context) error {
+func (v *inspectFlags) run(c *cli.Context) error {
 	w := c.App.Writer
 	if isBundle(v.path) {
 		return inspectBundle(w, v.path, v.json)
@@ -53,26 +53,26 @@ func (v *inspecting) run(c *cli.Context) error {
 		return writeJSON(w, info)
 	}
 	model, err := featurize.Open(c.Context, v.path, v.Options)
-	var none *featurize.NoLinearLayerError
-	if errors.As(err, &none) {
-		return printInfo(w, none.Info, v.Feature != "", nil)
+	var noLayer *featurize.NoLinearLayerError
+	if errors.As(err, &noLayer) {
+		return printInfo(w, noLayer.Info, v.Feature != "", nil)
 	}
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	gradient := differentiable(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Sum: true}})
+	gradient := gradientError(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Sum: true}})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
 	return printInfo(w, model.Info(), v.Feature != "", gradient)
 }
 
-// differentiable returns the reason why the model cannot be differentiated. It returns nil
+// gradientError returns the reason why the model cannot be differentiated. It returns nil
 // if the model can be differentiated.
-func differentiable(ctx context.Context, model *featurize.Model, o featurize.GradientOptions) error {
-	none := func(func(ood.InputBlock, error) bool) {}
-	for _, err := range model.Gradients(ctx, none, o) {
+func gradientError(ctx context.Context, model *featurize.Model, o featurize.GradientOptions) error {
+	noRows := func(func(ood.InputBlock, error) bool) {}
+	for _, err := range model.Gradients(ctx, noRows, o) {
 		if err != nil {
 			return err
 		}
@@ -80,81 +80,81 @@ func differentiable(ctx context.Context, model *featurize.Model, o featurize.Gra
 	return nil
 }
 
-// printInfo prints what a model contains. gradient is the result of differentiable. named
+// printInfo prints what a model contains. gradient is the result of gradientError. named
 // says whether --feature-tensor named the features.
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
-	fact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
+	printFact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
-		kept := ""
+		suffix := ""
 		if v.Optional {
-			kept = ", optional"
+			suffix = ", optional"
 		}
-		fact(w, "input", "%s %s %s%s", v.Name, v.DType, shapeText(v.Shape), kept)
+		printFact(w, "input", "%s %s %s%s", v.Name, v.DType, shapeText(v.Shape), suffix)
 	}
 	for _, v := range info.Outputs {
-		fact(w, "output", "%s %s %s", v.Name, v.DType, shapeText(v.Shape))
+		printFact(w, "output", "%s %s %s", v.Name, v.DType, shapeText(v.Shape))
 	}
-	fact(w, "task", "%s", info.Task)
+	printFact(w, "task", "%s", info.Task)
 	if f := info.Feature; f != nil {
-		exact := "logits = W·features + b holds exactly"
+		weights := "logits = W·features + b holds exactly"
 		if !info.Exact {
-			exact = "logits = W·features + b does not hold: " + info.ExactReason
+			weights = "logits = W·features + b does not hold: " + info.ExactReason
 		}
-		by := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
+		source := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
 		if f.Of != nil {
-			by = "there is no linear layer, so these serve as features: " + strings.Join(f.Of, " and ") + ", standardised"
+			source = "there is no linear layer, so these serve as features: " + strings.Join(f.Of, " and ") + ", standardised"
 		} else if f.Standardised {
-			by += ", standardised"
+			source += ", standardised"
 		}
 		if info.Task == attach.Embedding {
-			by = "an output of the model, and its mean over positions where it has any"
+			source = "an output of the model, and its mean over positions where it has any"
 		}
 		if named {
-			by = "named by --feature-tensor"
+			source = "named by --feature-tensor"
 		}
-		fact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, by)
+		printFact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, source)
 		if info.Task != attach.Embedding {
-			fact(w, "outputs", "%d; %s", info.OutputsWidth, exact)
+			printFact(w, "outputs", "%d; %s", info.OutputsWidth, weights)
 		}
 		for _, l := range info.Layers {
-			fact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
+			printFact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
 		}
 	} else {
-		fact(w, "feature", "no linear layer found; choose one of these with --feature-tensor:")
+		printFact(w, "feature", "no linear layer found; choose one of these with --feature-tensor:")
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
 	}
 	if info.Folder != "" {
-		fact(w, "folder", "%s", info.Folder)
+		printFact(w, "folder", "%s", info.Folder)
 	}
 	if len(info.Classes) > 0 {
-		fact(w, "classes", "%s", counted(info.Classes))
+		printFact(w, "classes", "%s", countAndNames(info.Classes))
 	}
 	if info.MultiLabel {
-		fact(w, "labels", "several classes may be right at once")
+		printFact(w, "labels", "several classes may be right at once")
 	}
 	if info.Preprocess != nil {
-		fact(w, "images", "prepared as in preprocessor_config.json")
+		printFact(w, "images", "prepared as in preprocessor_config.json")
 	}
 	if t := info.Text; t != nil {
-		fact(w, "texts", "tokenized by tokenizer.json%s", mostTokens(t))
+		printFact(w, "texts", "tokenized by tokenizer.json%s", tokenLimit(t))
 	}
-	for _, why := range info.Unused {
-		fact(w, "unused", "%s", why)
+	for _, reason := range info.Unused {
+		printFact(w, "unused", "%s", reason)
 	}
-	fact(w, "providers", "%s", strings.Join(info.Providers, ", "))
+	printFact(w, "providers", "%s", strings.Join(info.Providers, ", "))
 	if gradient != nil {
-		fact(w, "gradient", "%s", sentence(gradient))
+		printFact(w, "gradient", "%s", errorText(gradient))
 	} else if info.Feature != nil {
-		fact(w, "gradient", "available with respect to the input")
+		printFact(w, "gradient", "available with respect to the input")
 	}
-	_, err := fact(w, "methods", "%s", strings.Join(names(methodsThatWork(info, gradient == nil)), ", "))
+	_, err := printFact(w, "methods", "%s", strings.Join(methodNames(supportedMethods(info, gradient == nil)), ", "))
 	return err
 }
 
-// methodsThatWork returns the methods whose needs the model meets.
-func methodsThatWork(info featurize.Info, differentiable bool) []ood.Method {
+// supportedMethods returns the methods whose needs the model meets.
+func supportedMethods(info featurize.Info, differentiable bool) []ood.Method {
 	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
 		has.Features, has.Logits, has.Inputs = true, true, true

@@ -37,18 +37,18 @@ func isBundle(path string) bool {
 	return err == nil && string(head[:]) == "PK\x03\x04"
 }
 
-// counted returns the number of names and the first few names.
-func counted(names []string) string {
-	const most = 20
-	if len(names) > most {
-		return fmt.Sprintf("%d: %q and so on; --json prints all", len(names), names[:most])
+// countAndNames returns the number of names and the first few names.
+func countAndNames(names []string) string {
+	const maxNames = 20
+	if len(names) > maxNames {
+		return fmt.Sprintf("%d: %q and so on; --json prints all", len(names), names[:maxNames])
 	}
 	return fmt.Sprintf("%d: %q", len(names), names)
 }
 
-// mostTokens returns the end of a line about texts, which gives the maximum number of
+// tokenLimit returns the end of a line about texts, which gives the maximum number of
 // tokens.
-func mostTokens(t *attach.Text) string {
+func tokenLimit(t *attach.Text) string {
 	if t.MaxTokens == 0 {
 		return ""
 	}
@@ -102,8 +102,8 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Guarantee(),
 	}
 	if d := b.Detector; d != nil {
-		least := leastPValue(b)
-		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &least
+		smallest := leastPValue(b)
+		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &smallest
 	}
 	if q := b.IntervalModel; q != nil {
 		info.Intervals = &methodInfo{q.Method, q.Params}
@@ -120,10 +120,10 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 // text formats info for people, one fact per line. It leaves out absent facts.
 func (info bundleInfo) text() string {
 	var b strings.Builder
-	line := func(what, format string, args ...any) { fact(&b, what, format, args...) }
+	line := func(what, format string, args ...any) { printFact(&b, what, format, args...) }
 	list := func(name string, values []string) {
 		if len(values) > 0 {
-			line(name, "%s", counted(values))
+			line(name, "%s", countAndNames(values))
 		}
 	}
 	line("model", "%s", cmp.Or(info.Path, "none: fitted on features"))
@@ -159,23 +159,23 @@ func (info bundleInfo) text() string {
 		if t.Columns != nil {
 			from = fmt.Sprintf(", from %q", t.Columns)
 		}
-		line("text", "tokenized by the tokenizer in the file%s%s", from, mostTokens(t))
+		line("text", "tokenized by the tokenizer in the file%s%s", from, tokenLimit(t))
 	}
 	line("fitted", "on %s, calibrated on %s", rows.Count(info.NFit, "row"), display.Count(info.NCal))
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
-		few := ""
+		suffix := ""
 		if *info.LeastPValue > info.Alpha {
-			few = fmt.Sprintf("; nothing can be flagged with fewer than %s", rows.Count(info.AlphaRows, "calibration row"))
+			suffix = fmt.Sprintf("; nothing can be flagged with fewer than %s", rows.Count(info.AlphaRows, "calibration row"))
 		}
-		line("alpha", "%g; smallest p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
+		line("alpha", "%g; smallest p-value %.3g%s", info.Alpha, *info.LeastPValue, suffix)
 	}
 	if info.Intervals != nil {
-		around := ""
+		suffix := ""
 		if info.Residual {
-			around = ", around the model's own predictions"
+			suffix = ", around the model's own predictions"
 		}
-		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), around)
+		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), suffix)
 	}
 	if info.Sets {
 		line("sets", "prediction sets, calibrated with labels")

@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
-// merging holds the flags of attach merge.
-type merging struct {
+// mergeFlags holds the flags of attach merge.
+type mergeFlags struct {
 	table
 	audits inputList
 	dir    string
@@ -16,11 +16,11 @@ type merging struct {
 }
 
 func mergeCommand() *cli.Command {
-	f := &merging{}
+	f := &mergeFlags{}
 	f.table = table{
-		{name: "o", to: &f.dir, required: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
-		{name: "fail-if", to: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, as for `attach audit`; may be repeated"},
-	}.under(groupOutput)
+		{name: "o", dest: &f.dir, required: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
+		{name: "fail-if", dest: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, as for `attach audit`; may be repeated"},
+	}.inGroup(groupOutput)
 	choose := func(*cli.Context) (err error) {
 		f.gates, err = parseAuditGates(f.failIf)
 		return err
@@ -36,8 +36,8 @@ attach merge part1 part2 -o all`,
 	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, choose, f.run)
 }
 
-func (f *merging) run(c *cli.Context) error {
-	a, err := engine.Merge(c.Context, f.audits, f.dir, noting(c.App.ErrWriter))
+func (f *mergeFlags) run(c *cli.Context) error {
+	a, err := engine.Merge(c.Context, f.audits, f.dir, notePrinter(c.App.ErrWriter))
 	if err != nil {
 		return err
 	}

@@ -15,20 +15,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// listing holds the flags of attach methods.
-type listing struct {
+// methodsFlags holds the flags of attach methods.
+type methodsFlags struct {
 	table
 	intervals, json, markdown bool
 }
 
 func methodsCommand() *cli.Command {
-	l := &listing{}
+	l := &methodsFlags{}
 	l.table = table{
-		{name: "intervals", to: &l.intervals, usage: "list interval models, which `attach fit --interval` takes, instead of detectors"},
-		{name: "json", to: &l.json, usage: "print JSON"},
-		{name: "markdown", to: &l.markdown, usage: "print the tables of docs/reference/methods.md",
+		{name: "intervals", dest: &l.intervals, usage: "list interval models, which `attach fit --interval` takes, instead of detectors"},
+		{name: "json", dest: &l.json, usage: "print JSON"},
+		{name: "markdown", dest: &l.markdown, usage: "print the tables of docs/reference/methods.md",
 			conflicts: []conflict{noEffect("with --json", func() bool { return l.json }), noEffect("with --intervals", func() bool { return l.intervals })}},
-	}.under(groupOutput)
+	}.inGroup(groupOutput)
 	return l.command(cli.Command{
 		Name:  "methods",
 		Usage: "list detectors and interval models, with references and parameters",
@@ -41,24 +41,24 @@ attach methods --intervals`,
 	}, argument{}, l.run)
 }
 
-func (l *listing) run(c *cli.Context) error {
+func (l *methodsFlags) run(c *cli.Context) error {
 	w := c.App.Writer
 	switch {
 	case l.markdown:
 		_, err := io.WriteString(w, methodTables())
 		return err
 	case l.intervals && l.json:
-		return writeJSON(w, listed(intervalMethods()))
+		return writeJSON(w, methodEntries(intervalMethods()))
 	case l.intervals:
-		methods := listed(intervalMethods())
+		methods := methodEntries(intervalMethods())
 		for i := range methods {
 			methods[i].Grid = nil // the grids of interval methods have hundreds of settings
 		}
 		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:
-		return writeJSON(w, listed(detectors()))
+		return writeJSON(w, methodEntries(detectors()))
 	}
-	return printMethods(w, listed(detectors()), "Set a parameter with `attach fit --method NAME --param PARAMETER=VALUE`, for example --method bald --param dropout=0.2.")
+	return printMethods(w, methodEntries(detectors()), "Set a parameter with `attach fit --method NAME --param PARAMETER=VALUE`, for example --method bald --param dropout=0.2.")
 }
 
 // detectors returns the methods that score rows.
@@ -68,7 +68,7 @@ func detectors() []ood.Method {
 
 // unknownMethod returns the error for a detector that does not exist.
 func unknownMethod(flag, name string) error {
-	return fmt.Errorf("%s %q is not known; %s", flag, name, orSimilar(name, names(detectors()), "`attach methods` lists the detectors"))
+	return fmt.Errorf("%s %q is not known; %s", flag, name, suggest(name, methodNames(detectors()), "`attach methods` lists the detectors"))
 }
 
 // intervalMethods returns the methods that predict intervals.
@@ -76,7 +76,7 @@ func intervalMethods() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
 
-func names(methods []ood.Method) []string {
+func methodNames(methods []ood.Method) []string {
 	var names []string
 	for _, m := range methods {
 		names = append(names, m.Name)
@@ -84,8 +84,8 @@ func names(methods []ood.Method) []string {
 	return names
 }
 
-// entry describes a method as attach methods prints it.
-type entry struct {
+// methodEntry describes a method as attach methods prints it.
+type methodEntry struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`
 	Ref     string       `json:"ref"`
@@ -95,10 +95,10 @@ type entry struct {
 	Grid    []ood.Params `json:"grid"`
 }
 
-func listed(methods []ood.Method) []entry {
-	var all []entry
+func methodEntries(methods []ood.Method) []methodEntry {
+	var all []methodEntry
 	for _, m := range methods {
-		e := entry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
+		e := methodEntry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
 		needs := m.Needs
 		needs.Targets, needs.Levels, needs.Ends = false, false, false // all interval methods need these, so they are not listed
 		if needs != (ood.Needs{}) {
@@ -112,7 +112,7 @@ func listed(methods []ood.Method) []entry {
 }
 
 // printMethods prints methods and, at the end, how to set their parameters.
-func printMethods(w io.Writer, methods []entry, how string) error {
+func printMethods(w io.Writer, methods []methodEntry, advice string) error {
 	const hang = "           "
 	var b strings.Builder
 	for i, m := range methods {
@@ -135,22 +135,22 @@ func printMethods(w io.Writer, methods []entry, how string) error {
 		writeWrapped(&b, m.Ref, "  see:     ", hang)
 	}
 	b.WriteString("\n")
-	writeWrapped(&b, how, "", "")
+	writeWrapped(&b, advice, "", "")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // methodTables describes all methods in tables of Markdown.
 func methodTables() string {
-	defaults := func(m entry) string { return "`" + m.Default.String() + "`" }
-	return methodTable("method | score", "sweep", listed(detectors()), sweepOf) + "\n" +
-		methodTable("interval method | quantiles", "default", listed(intervalMethods()), defaults)
+	defaults := func(m methodEntry) string { return "`" + m.Default.String() + "`" }
+	return methodTable("method | score", "sweep", methodEntries(detectors()), sweepOf) + "\n" +
+		methodTable("interval method | quantiles", "default", methodEntries(intervalMethods()), defaults)
 }
 
 // methodTable describes methods in a table of Markdown, with one row each. The cells are
 // the name, the first two sentences of Doc, the reference, the needs, and lastCell. The
 // first sentence says what the method is, and the second when to use it.
-func methodTable(first, last string, methods []entry, lastCell func(entry) string) string {
+func methodTable(first, last string, methods []methodEntry, lastCell func(methodEntry) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | when to use it | reference | needs | %s |\n|---|---|---|---|---|---|\n", first, last)
 	for _, m := range methods {
@@ -161,7 +161,7 @@ func methodTable(first, last string, methods []entry, lastCell func(entry) strin
 		}
 		what, rest := cutSentence(m.Doc)
 		when, _ := cutSentence(rest)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escaped(what), escaped(when), escaped(m.Ref), needs, escaped(lastCell(m)))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escapeCell(what), escapeCell(when), escapeCell(m.Ref), needs, escapeCell(lastCell(m)))
 	}
 	return b.String()
 }
@@ -169,18 +169,18 @@ func methodTable(first, last string, methods []entry, lastCell func(entry) strin
 // cutSentence splits a text after its first sentence, which ends with a full stop and a
 // space.
 func cutSentence(doc string) (first, rest string) {
-	if first, rest, more := strings.Cut(doc, ". "); more {
+	if first, rest, found := strings.Cut(doc, ". "); found {
 		return first + ".", rest
 	}
 	return doc, ""
 }
 
-func escaped(s string) string {
+func escapeCell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 }
 
 // sweepOf lists the values of every parameter in the method's grid.
-func sweepOf(m entry) string {
+func sweepOf(m methodEntry) string {
 	values := map[string][]string{}
 	for _, p := range m.Grid {
 		for name, v := range p {

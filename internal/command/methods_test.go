@@ -7,7 +7,7 @@ import (
 )
 
 func TestMethodTable(t *testing.T) {
-	got := methodTable("method | score", "sweep", listed([]ood.Method{
+	got := methodTable("method | score", "sweep", methodEntries([]ood.Method{
 		{
 			Name: "norm", Doc: "The norm |φ|, a length. More of it.", Ref: "A & B 2020, eq. 1|2", Needs: ood.Needs{Features: true, Labels: true},
 			Sweep: []ood.Params{{"p": 1., "where": "top"}, {"p": 2.5, "where": "top"}, {"logits": true}},

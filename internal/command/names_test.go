@@ -23,12 +23,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// hostile is a name with control characters. They clear a terminal, ring its bell, begin a
-// new line and reverse the direction of writing.
-const hostile = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
+// hostileName is a name with control characters. They clear a terminal, ring its bell,
+// begin a new line and reverse the direction of writing.
+const hostileName = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
 
-// scoped writes a model of 3×4×4 images. The names of its tensors begin with scope.
-func scoped(t *testing.T, path, scope string) {
+// writeScopedModel writes a model of 3×4×4 images. The names of its tensors begin with scope.
+func writeScopedModel(t *testing.T, path, scope string) {
 	t.Helper()
 	b := onnx.NewBuilder("g", 13)
 	b.SetScope(scope)
@@ -70,10 +70,10 @@ func TestHostileNames(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("file names have to be text here")
 	}
-	inLibrary(t)
+	useTestRuntime(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "m\x1b\a\n\xff.onnx")
-	scoped(t, model, hostile+"\xff")
+	writeScopedModel(t, model, hostileName+"\xff")
 	run := func(want int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -91,15 +91,15 @@ func TestHostileNames(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &info); err != nil {
 		t.Fatal(err)
 	}
-	if want := hostile + "\ufffdx"; info.Inputs[0].Name != want {
+	if want := hostileName + "\ufffdx"; info.Inputs[0].Name != want {
 		t.Errorf("the input's name is %q, want %q", info.Inputs[0].Name, want)
 	}
-	_, text = run(exitFailed, "inspect", model, "--feature-tensor", hostile)
+	_, text = run(exitFailed, "inspect", model, "--feature-tensor", hostileName)
 	checkPlain(t, "--feature-tensor", text, 1)
-	_, text = run(exitFailed, "features", model, "--x", filepath.Join(dir, hostile+".npy"), "-o", filepath.Join(dir, "f.npz"))
+	_, text = run(exitFailed, "features", model, "--x", filepath.Join(dir, hostileName+".npy"), "-o", filepath.Join(dir, "f.npz"))
 	checkPlain(t, "--x", text, 1)
 
-	images, fitted := filepath.Join(dir, "images"), filepath.Join(dir, hostile[:8]+".attach")
+	images, fitted := filepath.Join(dir, "images"), filepath.Join(dir, hostileName[:8]+".attach")
 	classes := []string{"-1", "@a\n\"b\"", "plain"}
 	for i, class := range classes {
 		writeImages(t, filepath.Join(images, class), i)
@@ -113,7 +113,7 @@ func TestHostileNames(t *testing.T) {
 	if !strings.HasSuffix(text, "is not UTF-8\n") {
 		t.Errorf("stderr is %q", text)
 	}
-	scoped(t, model, hostile)
+	writeScopedModel(t, model, hostileName)
 	_, text = run(exitDone, fit...)
 	checkPlain(t, "fit", text, -1)
 
@@ -206,9 +206,9 @@ func TestTerminal(t *testing.T) {
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`
 	for step := 1; step <= len(text); step++ {
 		var shown terminalBuffer
-		w := onTerminal(&shown)
-		for at := 0; at < len(text); at += step {
-			part := text[at:min(at+step, len(text))]
+		w := escapeOnTerminal(&shown)
+		for cut := 0; cut < len(text); cut += step {
+			part := text[cut:min(cut+step, len(text))]
 			if n, err := io.WriteString(w, part); n != len(part) || err != nil {
 				t.Fatal(n, err)
 			}
@@ -219,11 +219,11 @@ func TestTerminal(t *testing.T) {
 		}
 	}
 	var file bytes.Buffer
-	if onTerminal(&file) != io.Writer(&file) {
+	if escapeOnTerminal(&file) != io.Writer(&file) {
 		t.Error("a file is taken for a terminal")
 	}
 	var shown terminalBuffer
-	p := newProgress(onTerminal(&shown), "a\x1b")
+	p := newProgress(escapeOnTerminal(&shown), "a\x1b")
 	p.set(1, 1)
 	if shown.String() != "\r\x1b[K"+`a\x1b: 1 of 1` {
 		t.Errorf("progress is %q", shown.String())
@@ -256,7 +256,7 @@ func TestFormulas(t *testing.T) {
 		"a=b; c-d":       "a=b; c-d",
 		"x|=cmd|' /C'!A": "x|'=cmd|' /C'!A",
 	} {
-		if got := cell(text); got != want {
+		if got := escapeFormula(text); got != want {
 			t.Errorf("%q is written as %q, want %q", text, got, want)
 		}
 	}

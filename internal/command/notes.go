@@ -23,8 +23,8 @@ func noteGuarantee(w io.Writer, word string, b *attach.Bundle) {
 	printf(w, "%s: %s\n", word, guarantee)
 }
 
-// namedGroups is the maximum number of groups that a note names.
-const namedGroups = 5
+// maxNamedGroups is the maximum number of groups that a note names.
+const maxNamedGroups = 5
 
 // noteInfinite prints a note if too few calibration rows make intervals infinite. If
 // intervals are calibrated by group, this concerns only the groups with too few rows.
@@ -49,59 +49,59 @@ func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups
 	for _, g := range b.Calibration.Groups {
 		counts[g]++
 	}
-	var few []string
+	var groupsWithFew []string
 	for _, g := range slices.Compact(slices.Sorted(slices.Values(groups))) {
 		if infinite(counts[g]) {
-			few = append(few, fmt.Sprintf("%.100q has %d", g, counts[g]))
+			groupsWithFew = append(groupsWithFew, fmt.Sprintf("%.100q has %d", g, counts[g]))
 		}
 	}
-	if len(few) == 0 {
+	if len(groupsWithFew) == 0 {
 		return
 	}
-	if more := len(few) - namedGroups; more > 0 {
-		few = append(few[:namedGroups], fmt.Sprintf("and %d more groups", more))
+	if more := len(groupsWithFew) - maxNamedGroups; more > 0 {
+		groupsWithFew = append(groupsWithFew[:maxNamedGroups], fmt.Sprintf("and %d more groups", more))
 	}
-	printf(w, "note: intervals at level %g are infinite for groups with too few calibration rows: %s\n", level, strings.Join(few, ", "))
+	printf(w, "note: intervals at level %g are infinite for groups with too few calibration rows: %s\n", level, strings.Join(groupsWithFew, ", "))
 }
 
 // leastPValue returns the smallest p-value that is possible with the number of calibration
 // rows. Without a detector it is 1.
 func leastPValue(b *attach.Bundle) float64 { return hypothesis.LeastPValue(len(b.Calibration.OOD)) }
 
-// silent describes the rows that cannot be flagged because there are too few calibration
-// rows. These are all rows, or the rows of some predicted classes. It returns "" if all
-// rows can be flagged.
-func silent(b *attach.Bundle, o attach.PredictOptions) string {
+// describeUnflaggable describes the rows that cannot be flagged because there are too few
+// calibration rows. These are all rows, or the rows of some predicted classes. It returns
+// "" if all rows can be flagged.
+func describeUnflaggable(b *attach.Bundle, o attach.PredictOptions) string {
 	alpha := cmp.Or(o.Alpha, b.Calibration.Alpha)
 	switch {
 	case b.Detector == nil:
 		return ""
 	case leastPValue(b) <= alpha:
-		few, classes, among := 0, max(b.Base.Outputs, 2), rankedAmong(b, o)
+		classesWithFew, classes, calibrationRows := 0, max(b.Base.Outputs, 2), calibrationRowsByClass(b, o)
 		for class := range classes {
-			if among(class) < hypothesis.LeastRows(alpha) {
-				few++
+			if calibrationRows(class) < hypothesis.LeastRows(alpha) {
+				classesWithFew++
 			}
 		}
-		if few == 0 {
+		if classesWithFew == 0 {
 			return ""
 		}
-		return fmt.Sprintf("at alpha %g nothing can be flagged in %d of %d predicted classes, because each has fewer than %s", alpha, few, classes, rows.Count(hypothesis.LeastRows(alpha), "calibration row"))
+		return fmt.Sprintf("at alpha %g nothing can be flagged in %d of %d predicted classes, because each has fewer than %s", alpha, classesWithFew, classes, rows.Count(hypothesis.LeastRows(alpha), "calibration row"))
 	}
 	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the smallest p-value is %.3g; calibrate on %s rows or choose a larger --alpha",
 		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), display.Count(hypothesis.LeastRows(alpha)))
 }
 
-// noteSilent prints the result of silent as a note.
-func noteSilent(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
-	if says := silent(b, o); says != "" {
-		fmt.Fprintln(w, "note: "+says)
+// noteUnflaggable prints the result of describeUnflaggable as a note.
+func noteUnflaggable(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
+	if text := describeUnflaggable(b, o); text != "" {
+		fmt.Fprintln(w, "note: "+text)
 	}
 }
 
-// rankedAmong returns a function from the predicted class of a row to the number of
-// calibration rows that its score is compared with.
-func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int {
+// calibrationRowsByClass returns a function from the predicted class of a row to the number
+// of calibration rows that its score is compared with.
+func calibrationRowsByClass(b *attach.Bundle, o attach.PredictOptions) func(class int) int {
 	if !o.FlagByClass {
 		return func(int) int { return len(b.Calibration.OOD) }
 	}
@@ -116,24 +116,24 @@ func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int 
 // calibration rows.
 func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	level := cmp.Or(o.Level, b.Calibration.Level)
-	always := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
+	isInEverySet := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
 	switch n := b.Calibration.NCal; {
 	case o.Sets == "":
-	case !o.SetsByClass && always(n):
+	case !o.SetsByClass && isInEverySet(n):
 		printf(w, "note: prediction sets at level %g hold all classes, because %s are too few\n", level, rows.Count(n, "calibration row"))
 	case o.SetsByClass:
 		counts := make([]int, max(b.Base.Outputs, 2))
 		for _, label := range b.Calibration.TrueClasses.Labels {
 			counts[label]++
 		}
-		few := 0
+		classesWithFew := 0
 		for _, n := range counts {
-			if always(n) {
-				few++
+			if isInEverySet(n) {
+				classesWithFew++
 			}
 		}
-		if few > 0 {
-			printf(w, "note: %d of %d classes are in every prediction set at level %g, because they have too few calibration rows\n", few, len(counts), level)
+		if classesWithFew > 0 {
+			printf(w, "note: %d of %d classes are in every prediction set at level %g, because they have too few calibration rows\n", classesWithFew, len(counts), level)
 		}
 	}
 }

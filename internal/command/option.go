@@ -28,38 +28,38 @@ type option struct {
 	// and a colon: "FILE: .npz file to write".
 	usage string
 	group string // heading of the flag in the help
-	// to receives the value. It points to a variable that holds the default, or it is a
+	// dest receives the value. It points to a variable that holds the default, or it is a
 	// func(string) error that parses the value.
-	to   any
+	dest any
 	rule rule
-	// choices are the values that a shell offers. If to points to a string, no other value
+	// choices are the values that a shell offers. If dest points to a string, no other value
 	// is valid.
-	choices   []string
-	list      bool // whether the value is a list of choices with commas between them
-	required  bool
-	file      fileKind
-	conflicts []conflict
-	given     bool
-	unfit     bool // whether the flag has no effect on the open .attach file
+	choices             []string
+	list                bool // whether the value is a list of choices with commas between them
+	required            bool
+	file                fileKind
+	conflicts           []conflict
+	given               bool
+	conflictsWithBundle bool // whether the flag has no effect on the open .attach file
 }
 
 // conflict is a condition under which a flag has no effect or is not allowed, with the
-// reason for the error message. when depends on other flags and the model. with depends on
-// the .attach file. In the reason, M.attach stands for the path of this file.
+// reason for the error message. when depends on other flags and the model. withBundle
+// depends on the .attach file. In the reason, M.attach stands for the path of this file.
 type conflict struct {
-	when   func() bool
-	with   func(*attach.Bundle) bool
-	reason string
+	when       func() bool
+	withBundle func(*attach.Bundle) bool
+	reason     string
 }
 
 // noEffect returns a conflict with other flags or with the model.
-func noEffect(why string, when func() bool) conflict {
-	return conflict{when: when, reason: "has no effect " + why + "; leave it out"}
+func noEffect(reason string, when func() bool) conflict {
+	return conflict{when: when, reason: "has no effect " + reason + "; leave it out"}
 }
 
-// unsuited returns a conflict with the .attach file.
-func unsuited(why string, with func(*attach.Bundle) bool) conflict {
-	return conflict{with: with, reason: why}
+// bundleConflict returns a conflict with the .attach file.
+func bundleConflict(reason string, with func(*attach.Bundle) bool) conflict {
+	return conflict{withBundle: with, reason: reason}
 }
 
 // fileList receives the values of a flag that may be repeated and whose values name files.
@@ -84,13 +84,13 @@ func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse re
 
 // isSwitch reports whether the flag takes no value.
 func (o *option) isSwitch() bool {
-	_, is := o.to.(*bool)
-	return is
+	_, ok := o.dest.(*bool)
+	return ok
 }
 
 // repeats reports whether the flag may be given more than once.
 func (o *option) repeats() bool {
-	switch o.to.(type) {
+	switch o.dest.(type) {
 	case *[]string, fileList:
 		return true
 	}
@@ -99,9 +99,9 @@ func (o *option) repeats() bool {
 
 // isEmpty reports whether the default of the flag is empty.
 func (o *option) isEmpty() bool {
-	switch to := o.to.(type) {
+	switch dest := o.dest.(type) {
 	case *string:
-		return *to == ""
+		return *dest == ""
 	case func(string) error:
 		return true
 	}
@@ -110,7 +110,7 @@ func (o *option) isEmpty() bool {
 
 // String returns the value of the flag as a user would type it.
 func (o *option) String() string {
-	v := reflect.Indirect(reflect.ValueOf(o.to))
+	v := reflect.Indirect(reflect.ValueOf(o.dest))
 	if v.Kind() == reflect.Func {
 		return ""
 	}
@@ -142,12 +142,12 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		o := t.find(name)
 		switch {
 		case o == nil:
-			return nil, t.unknown(c, name)
+			return nil, t.unknownFlag(c, name)
 		case given:
 		case o.isSwitch():
 			value = "true"
 		case i+1 == len(args) || t.hasFlag(args[i+1]):
-			return nil, usagef("%s of `%s` needs a value: %[1]s %[3]s", dashed(name), path(c), o.placeholder())
+			return nil, usagef("%s of `%s` needs a value: %[1]s %[3]s", dashedName(name), commandPath(c), o.placeholder())
 		default:
 			i++
 			value = args[i]
@@ -159,18 +159,18 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 	return rest, nil
 }
 
-// unknown returns the error for a flag that the command does not have.
-func (t table) unknown(c *cli.Context, name string) error {
+// unknownFlag returns the error for a flag that the command does not have.
+func (t table) unknownFlag(c *cli.Context, name string) error {
 	var names []string
 	for _, o := range t {
 		if names = append(names, o.name); o.name == "o" {
 			names = append(names, "output")
 		}
 	}
-	if other := similar(name, names); other != "" {
-		return usagef("`%s` has no flag %s; did you mean %s?", path(c), dashed(name), dashed(other))
+	if other := mostSimilar(name, names); other != "" {
+		return usagef("`%s` has no flag %s; did you mean %s?", commandPath(c), dashedName(name), dashedName(other))
 	}
-	return usagef("`%s` has no flag %s; `%[1]s --help` lists its flags", path(c), dashed(name))
+	return usagef("`%s` has no flag %s; `%[1]s --help` lists its flags", commandPath(c), dashedName(name))
 }
 
 // hasFlag reports whether an argument is a flag of the table, with or without a value.
@@ -179,11 +179,11 @@ func (t table) hasFlag(arg string) bool {
 	return strings.HasPrefix(arg, "-") && t.find(name) != nil
 }
 
-// path returns the command as a user types it, such as "attach runtime install".
-func path(c *cli.Context) string { return c.Command.HelpName }
+// commandPath returns the command as a user types it, such as "attach runtime install".
+func commandPath(c *cli.Context) string { return c.Command.HelpName }
 
-// dashed returns the name of a flag with its dashes.
-func dashed(name string) string {
+// dashedName returns the name of a flag with its dashes.
+func dashedName(name string) string {
 	if name == "o" || name == "v" {
 		return "-" + name
 	}
@@ -193,7 +193,7 @@ func dashed(name string) string {
 // set parses a value that the user typed. Its errors name the flag.
 func (o *option) set(text string) error {
 	if o.given && !o.repeats() && !o.isSwitch() {
-		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
+		return fmt.Errorf("%s is given twice; it takes one value", dashedName(o.name))
 	}
 	if text == "" && o.isEmpty() {
 		return nil
@@ -203,40 +203,40 @@ func (o *option) set(text string) error {
 	var value any
 	var err error
 	check := o.rule
-	switch to := o.to.(type) {
+	switch dest := o.dest.(type) {
 	case func(string) error:
-		return to(text)
+		return dest(text)
 	case fileList:
-		return to.add(text)
+		return dest.add(text)
 	case *[]string:
-		*to, value = append(*to, text), text
+		*dest, value = append(*dest, text), text
 	case *string:
-		*to, value = text, text
+		*dest, value = text, text
 		if o.choices != nil {
 			check = oneOf(o.choices...)
 		}
 	case *bool:
 		kind = "true or false, or have no value"
-		*to, err = strconv.ParseBool(text)
+		*dest, err = strconv.ParseBool(text)
 	case *int:
 		kind = "a whole number"
-		*to, err = strconv.Atoi(text)
-		value = *to
+		*dest, err = strconv.Atoi(text)
+		value = *dest
 	case *uint64:
 		kind = "a whole number that is not negative"
-		*to, err = strconv.ParseUint(text, 10, 64)
+		*dest, err = strconv.ParseUint(text, 10, 64)
 	case *float64:
 		kind = "a number"
-		*to, err = strconv.ParseFloat(text, 64)
-		value = *to
+		*dest, err = strconv.ParseFloat(text, 64)
+		value = *dest
 	case *time.Duration:
 		kind = "a duration such as 500us, 30s or 2m"
-		*to, err = time.ParseDuration(text)
-		value = *to
+		*dest, err = time.ParseDuration(text)
+		value = *dest
 	case *[]int:
 		kind = "whole numbers with commas between"
-		*to, err = parseInts(text)
-		value = *to
+		*dest, err = parseInts(text)
+		value = *dest
 	}
 	shown := fmt.Sprintf("%q", text)
 	switch value.(type) {
@@ -245,13 +245,13 @@ func (o *option) set(text string) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s is %q; it must be %s", dashed(o.name), text, kind)
+		return fmt.Errorf("%s is %q; it must be %s", dashedName(o.name), text, kind)
 	case check == nil || check(value) == "":
 		return nil
 	case text == "":
-		return fmt.Errorf("%s is empty; %s", dashed(o.name), check(value))
+		return fmt.Errorf("%s is empty; %s", dashedName(o.name), check(value))
 	}
-	return fmt.Errorf("%s is %s; %s", dashed(o.name), shown, check(value))
+	return fmt.Errorf("%s is %s; %s", dashedName(o.name), shown, check(value))
 }
 
 // parseInts parses a list such as "4,1,7".
@@ -271,45 +271,46 @@ func parseInts(text string) ([]int, error) {
 // join concatenates tables.
 func join(tables ...table) table { return slices.Concat(tables...) }
 
-// unless adds conflicts to every flag of the table. They come before the existing ones.
-func (t table) unless(more ...conflict) table {
+// withConflicts adds conflicts to every flag of the table. They come before the existing
+// ones.
+func (t table) withConflicts(added ...conflict) table {
 	for _, o := range t {
-		o.conflicts = slices.Concat(more, o.conflicts)
+		o.conflicts = slices.Concat(added, o.conflicts)
 	}
 	return t
 }
 
-// under puts every flag of the table under a heading of the help.
-func (t table) under(group string) table {
+// inGroup puts every flag of the table under a heading of the help.
+func (t table) inGroup(group string) table {
 	for _, o := range t {
 		o.group = group
 	}
 	return t
 }
 
-// check returns a usage error for the first given flag that conflicts with other flags or
-// with the model. Commands call it again after they have opened the model.
-func (t table) check() error {
+// checkConflicts returns a usage error for the first given flag that conflicts with other
+// flags or with the model. Commands call it again after they have opened the model.
+func (t table) checkConflicts() error {
 	for _, o := range t {
 		for _, n := range o.conflicts {
 			if o.given && n.when != nil && n.when() {
-				return usagef("%s %s", dashed(o.name), n.reason)
+				return usagef("%s %s", dashedName(o.name), n.reason)
 			}
 		}
 	}
 	return nil
 }
 
-// checkFor returns a usage error for the first given flag that conflicts with the .attach
-// file at path.
-func (t table) checkFor(b *attach.Bundle, path string) (err error) {
+// checkBundleConflicts returns a usage error for the first given flag that conflicts with
+// the .attach file at path.
+func (t table) checkBundleConflicts(b *attach.Bundle, path string) (err error) {
 	for _, o := range t {
 		for _, n := range o.conflicts {
-			if n.with == nil || !n.with(b) {
+			if n.withBundle == nil || !n.withBundle(b) {
 				continue
 			}
-			if o.unfit = true; o.given && err == nil {
-				err = usagef("%s %s", dashed(o.name), strings.ReplaceAll(n.reason, "M.attach", path))
+			if o.conflictsWithBundle = true; o.given && err == nil {
+				err = usagef("%s %s", dashedName(o.name), strings.ReplaceAll(n.reason, "M.attach", path))
 			}
 		}
 	}
@@ -344,7 +345,7 @@ func (t table) find(name string) *option {
 // usable reports whether a flag was not given but would have an effect.
 func (t table) usable(name string) bool {
 	return slices.ContainsFunc(t.pick(name), func(o *option) bool {
-		return !o.given && !o.unfit && !slices.ContainsFunc(o.conflicts, func(n conflict) bool { return n.when != nil && n.when() })
+		return !o.given && !o.conflictsWithBundle && !slices.ContainsFunc(o.conflicts, func(n conflict) bool { return n.when != nil && n.when() })
 	})
 }
 
@@ -354,7 +355,7 @@ func (t table) checkRequired(c *cli.Context) error {
 	var absent []string
 	for _, o := range t {
 		if o.required && len(o.values()) == 0 {
-			absent = append(absent, dashed(o.name))
+			absent = append(absent, dashedName(o.name))
 		}
 	}
 	n := len(absent)
@@ -365,23 +366,23 @@ func (t table) checkRequired(c *cli.Context) error {
 	if n > 1 {
 		list = strings.Join(absent[:n-1], ", ") + " and " + list
 	}
-	return missing(c, list)
+	return missingArgument(c, list)
 }
 
-// missing returns the usage error for arguments that the command needs. The error includes
-// the usage of the command.
-func missing(c *cli.Context, what string) error {
-	return &usageError{msg: fmt.Sprintf("`%s` needs %s", path(c), what), usage: c.Command.UsageText}
+// missingArgument returns the usage error for arguments that the command needs. The error
+// includes the usage of the command.
+func missingArgument(c *cli.Context, what string) error {
+	return &usageError{msg: fmt.Sprintf("`%s` needs %s", commandPath(c), what), usage: c.Command.UsageText}
 }
 
 // values returns the paths that the flag holds, without empty ones.
 func (o *option) values() []string {
-	switch to := o.to.(type) {
+	switch dest := o.dest.(type) {
 	case fileList:
-		return to.paths()
+		return dest.paths()
 	case *string:
-		if *to != "" {
-			return []string{*to}
+		if *dest != "" {
+			return []string{*dest}
 		}
 	}
 	return nil
@@ -393,7 +394,7 @@ func (t table) files(kind fileKind) []source {
 	for _, o := range t {
 		for _, path := range o.values() {
 			if o.file == kind {
-				list = append(list, source{path, dashed(o.name)})
+				list = append(list, source{path, dashedName(o.name)})
 			}
 		}
 	}
@@ -401,16 +402,16 @@ func (t table) files(kind fileKind) []source {
 }
 
 // source is a file with the flag or command that reads or writes it. The path may be empty.
-type source struct{ path, by string }
+type source struct{ path, reader string }
 
-// protect returns a usage error if a result would overwrite an input file. Input files are
-// reads and the files that flags read.
-func (t table) protect(reads ...source) error {
+// checkOverwrite returns a usage error if a result would overwrite an input file. Input
+// files are reads and the files that flags read.
+func (t table) checkOverwrite(reads ...source) error {
 	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
 	for _, out := range t.files(resultFile) {
 		for _, r := range reads {
 			if sameFile(r.path, out.path) {
-				return usagef("%s %s would overwrite the file that %s reads; write to another file", out.by, out.path, r.by)
+				return usagef("%s %s would overwrite the file that %s reads; write to another file", out.reader, out.path, r.reader)
 			}
 		}
 	}
@@ -419,17 +420,17 @@ func (t table) protect(reads ...source) error {
 
 // sameFile reports whether both paths lead to the same existing file or folder.
 func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
+	infoA, err := os.Stat(a)
 	if err != nil {
 		return false
 	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
+	infoB, err := os.Stat(b)
+	return err == nil && os.SameFile(infoA, infoB)
 }
 
-// writable returns an error if a result file cannot be created. A command calls it before
-// the work, so that the work is not lost.
-func (t table) writable(c *cli.Context) error {
+// checkWritable returns an error if a result file cannot be created. A command calls it
+// before the work, so that the work is not lost.
+func (t table) checkWritable(c *cli.Context) error {
 	for _, out := range t.files(resultFile) {
 		f, err := atomicfile.Create(c.Context, out.path)
 		if err != nil {
@@ -444,35 +445,35 @@ func (t table) writable(c *cli.Context) error {
 // that it takes nothing.
 type argument struct {
 	name     string
-	to       *string
-	list     *[]string // receives all arguments, instead of to
+	dest     *string
+	list     *[]string // receives all arguments, instead of dest
 	optional bool
 	choices  []string // values that a shell offers
 }
 
-func (a argument) take(c *cli.Context, rest []string) error {
-	most := 0
+func (a argument) set(c *cli.Context, rest []string) error {
+	maxArgs := 0
 	switch {
 	case a.list != nil:
-		*a.list, most = rest, len(rest)
-		if most == 0 && !a.optional {
-			return missing(c, a.name)
+		*a.list, maxArgs = rest, len(rest)
+		if maxArgs == 0 && !a.optional {
+			return missingArgument(c, a.name)
 		}
 		return nil
 	case a.name != "":
-		most = 1
+		maxArgs = 1
 	}
 	switch {
-	case len(rest) > most && c.Command.Command(rest[0]) != nil:
-		return usagef("flags follow the subcommand %s; write `%s %[1]s` first", rest[0], path(c))
-	case len(rest) > most && len(c.Command.Subcommands) > 0:
-		return usagef("`%s` has no subcommand %q; it has %s", path(c), rest[0], c.Command.Subcommands[0].Name)
-	case len(rest) > most:
-		return usagef("unexpected argument %q; usage: %s", rest[most], firstLine(c.Command.UsageText))
-	case len(rest) < most && !a.optional:
-		return missing(c, a.name)
+	case len(rest) > maxArgs && c.Command.Command(rest[0]) != nil:
+		return usagef("flags follow the subcommand %s; write `%s %[1]s` first", rest[0], commandPath(c))
+	case len(rest) > maxArgs && len(c.Command.Subcommands) > 0:
+		return usagef("`%s` has no subcommand %q; it has %s", commandPath(c), rest[0], c.Command.Subcommands[0].Name)
+	case len(rest) > maxArgs:
+		return usagef("unexpected argument %q; usage: %s", rest[maxArgs], firstLine(c.Command.UsageText))
+	case len(rest) < maxArgs && !a.optional:
+		return missingArgument(c, a.name)
 	case len(rest) > 0:
-		*a.to = rest[0]
+		*a.dest = rest[0]
 	}
 	return nil
 }
@@ -490,25 +491,25 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	}
 	// The library's own parser silently ignores flags that follow an argument.
 	c.SkipFlagParsing, c.HideHelp = true, true
-	c.BashComplete = complete(c.Subcommands, t, a.choices)
+	c.BashComplete = completeWords(c.Subcommands, t, a.choices)
 	c.Action = func(c *cli.Context) error {
 		rest, err := t.parse(c)
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(a.take(c, rest), t.checkRequired(c)); err != nil {
+		if err := cmp.Or(a.set(c, rest), t.checkRequired(c)); err != nil {
 			return err
 		}
-		var reads source
+		var reader source
 		if len(rest) > 0 {
-			reads = source{rest[0], c.Command.Name}
+			reader = source{rest[0], c.Command.Name}
 		}
-		if err := cmp.Or(t.protect(reads), t.check()); err != nil {
+		if err := cmp.Or(t.checkOverwrite(reader), t.checkConflicts()); err != nil {
 			return err
 		}
 		for _, step := range steps {
 			if err := step(c); err != nil {
-				return hinted(err, t.usable)
+				return addHint(err, t.usable)
 			}
 		}
 		return nil

@@ -22,14 +22,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// tables returns the flags of every command by the command's name.
-func tables(commands []*cli.Command) map[string]table {
+// flagTables returns the flags of every command by the command's name.
+func flagTables(commands []*cli.Command) map[string]table {
 	all := map[string]table{}
 	for _, c := range commands {
 		for _, f := range c.Flags {
 			all[c.Name] = append(all[c.Name], f.(*option))
 		}
-		for name, t := range tables(c.Subcommands) {
+		for name, t := range flagTables(c.Subcommands) {
 			all[name] = t
 		}
 	}
@@ -40,7 +40,7 @@ func tables(commands []*cli.Command) map[string]table {
 // one sentence and names the flag.
 func TestNoOptionIsIgnored(t *testing.T) {
 	conflicts := 0
-	for command, options := range tables(newApp(nil, io.Discard, io.Discard).Commands) {
+	for command, options := range flagTables(newApp(nil, io.Discard, io.Discard).Commands) {
 		for i, o := range options {
 			if len(options.pick(o.name)) != 1 {
 				t.Errorf("attach %s has --%s twice", command, o.name)
@@ -52,13 +52,13 @@ func TestNoOptionIsIgnored(t *testing.T) {
 			for _, n := range o.conflicts {
 				conflicts++
 				one := *o
-				one.conflicts = []conflict{{when: func() bool { return true }, with: func(*attach.Bundle) bool { return true }, reason: n.reason}}
-				err := append(table{&one}, options[i+1:]...).check()
-				if n.with != nil {
-					err = table{&one}.checkFor(nil, "my.attach")
+				one.conflicts = []conflict{{when: func() bool { return true }, withBundle: func(*attach.Bundle) bool { return true }, reason: n.reason}}
+				err := append(table{&one}, options[i+1:]...).checkConflicts()
+				if n.withBundle != nil {
+					err = table{&one}.checkBundleConflicts(nil, "my.attach")
 				}
 				var usage *usageError
-				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashed(o.name)+" ") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "M.attach") {
+				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashedName(o.name)+" ") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "M.attach") {
 					t.Errorf("attach %s --%s: %v", command, o.name, err)
 				}
 			}
@@ -105,12 +105,12 @@ func TestEveryOptionIsRead(t *testing.T) {
 				case *ast.AssignStmt:
 					if !builds {
 						for _, e := range n.Rhs {
-							ast.Inspect(e, func(n ast.Node) bool { return note(n, read) })
+							ast.Inspect(e, func(n ast.Node) bool { return recordField(n, read) })
 						}
 						return false
 					}
 				default:
-					return builds || note(n, read)
+					return builds || recordField(n, read)
 				}
 				return true
 			})
@@ -121,8 +121,8 @@ func TestEveryOptionIsRead(t *testing.T) {
 	}
 	for field := range bound {
 		known := read[field] || field == "table"
-		for _, of := range libraries {
-			_, ok := of.FieldByName(field)
+		for _, library := range libraries {
+			_, ok := library.FieldByName(field)
 			known = known || ok
 		}
 		if !known {
@@ -131,7 +131,7 @@ func TestEveryOptionIsRead(t *testing.T) {
 	}
 }
 
-func note(n ast.Node, read map[string]bool) bool {
+func recordField(n ast.Node, read map[string]bool) bool {
 	if field, ok := n.(*ast.SelectorExpr); ok {
 		read[field.Sel.Name] = true
 	}

@@ -100,7 +100,7 @@ func TestPageCommands(t *testing.T) {
 		}
 		for _, call := range shellCalls(string(content)) {
 			calls++
-			if err := parses(shellFields(call)); err != nil {
+			if err := parseCall(shellFields(call)); err != nil {
 				t.Errorf("%s: attach %s: %v", path, call, err)
 			}
 		}
@@ -113,7 +113,7 @@ func TestPageCommands(t *testing.T) {
 // TestPageCommandsCanFail checks that TestPageCommands detects wrong calls.
 func TestPageCommandsCanFail(t *testing.T) {
 	for _, call := range []string{"frob", "inspect", "fit m.onnx --x", "fit m.onnx --frob 3 --x a -o b", "compare m.onnx --x a --test b", "predict m.attach --x a --alpha 2"} {
-		if parses(shellFields(call)) == nil {
+		if parseCall(shellFields(call)) == nil {
 			t.Errorf("attach %s is taken for right", call)
 		}
 	}
@@ -126,7 +126,7 @@ var callEnd = regexp.MustCompile(` (#|\||&&|\|\||[12&]?>|<|&$)|;|\)|$`)
 func shellCalls(page string) (calls []string) {
 	lines := strings.Split(page, "\n")
 	var code strings.Builder
-	for _, b := range blocksOf(lines) {
+	for _, b := range parseBlocks(lines) {
 		if b.language == "sh" {
 			code.WriteString(b.text)
 		}
@@ -170,7 +170,7 @@ func (s *pageShell) checkPageGo(t *testing.T, path string, blocks *int) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range blocksOf(strings.Split(string(content), "\n")) {
+	for _, b := range parseBlocks(strings.Split(string(content), "\n")) {
 		if b.language != "go" {
 			continue
 		}
@@ -220,7 +220,7 @@ func TestPagesCanFail(t *testing.T) {
 			t.Errorf("Go code\n%s\ngave %v", code, err)
 		}
 	}
-	if got, want := imported("import a, b.c as d  # e\n    from f.g import h, i\n"), []string{"a", "b", "f"}; !slices.Equal(got, want) {
+	if got, want := importedModules("import a, b.c as d  # e\n    from f.g import h, i\n"), []string{"a", "b", "f"}; !slices.Equal(got, want) {
 		t.Errorf("imported %q, want %q", got, want)
 	}
 	wrong := page(fence+"sh", "seq 9", fence, fence+"text", "1", "...", "8", fence, "end")
@@ -298,7 +298,7 @@ type pageBlock struct {
 	language, text, indent string
 	first, last            int      // range of lines of the text in the page; last is excluded
 	comments               []string // HTML comments directly before the block
-	follows                bool     // whether only empty lines separate it from the block before
+	adjacent               bool     // whether only empty lines separate it from the block before
 }
 
 var (
@@ -306,10 +306,10 @@ var (
 	commentLine = regexp.MustCompile(`^ *<!-- (.*) -->$`)
 )
 
-// blocksOf returns the fenced blocks of a page.
-func blocksOf(lines []string) (blocks []pageBlock) {
+// parseBlocks returns the fenced blocks of a page.
+func parseBlocks(lines []string) (blocks []pageBlock) {
 	var comments []string
-	follows := false
+	adjacent := false
 	for i := 0; i < len(lines); i++ {
 		if c := commentLine.FindStringSubmatch(lines[i]); c != nil {
 			comments = append(comments, c[1])
@@ -318,17 +318,17 @@ func blocksOf(lines []string) (blocks []pageBlock) {
 		open := fenceLine.FindStringSubmatch(lines[i])
 		if open == nil {
 			if strings.TrimSpace(lines[i]) != "" {
-				comments, follows = nil, false
+				comments, adjacent = nil, false
 			}
 			continue
 		}
-		b := pageBlock{language: open[2], indent: open[1], first: i + 1, comments: comments, follows: follows}
+		b := pageBlock{language: open[2], indent: open[1], first: i + 1, comments: comments, adjacent: adjacent}
 		var text strings.Builder
 		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
 			text.WriteString(strings.TrimPrefix(lines[i], b.indent) + "\n")
 		}
 		b.text, b.last = text.String(), i
-		blocks, comments, follows = append(blocks, b), nil, true
+		blocks, comments, adjacent = append(blocks, b), nil, true
 	}
 	return blocks
 }
@@ -344,45 +344,45 @@ func (s *pageShell) run(t *testing.T, page string, wrong func(format string, arg
 	if err := os.Mkdir(filepath.Join(dir, "page"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	at := filepath.Join(dir, "page") // folder in which the next block runs
+	folder := filepath.Join(dir, "page") // folder in which the next block runs
 	printed, checked := "", false
-	moved := 0 // number of lines that rewritten output has added to the page so far
-	for _, b := range blocksOf(slices.Clone(lines)) {
-		if checked && b.follows && slices.Contains([]string{"text", "csv", "json"}, b.language) {
+	added := 0 // number of lines that rewritten output has added to the page so far
+	for _, b := range parseBlocks(slices.Clone(lines)) {
+		if checked && b.adjacent && slices.Contains([]string{"text", "csv", "json"}, b.language) {
 			checked = false
 			if !sameOutput(printed, b.text) {
 				wrong("line %d: the block above prints\n%s\nbut the page shows\n%s", b.first, printed, b.text)
-				shown := rewritten(printed, b.text)
+				shown := updatedOutput(printed, b.text)
 				for i := range shown {
 					shown[i] = strings.TrimRight(b.indent+shown[i], " ")
 				}
-				lines = slices.Replace(lines, b.first+moved, b.last+moved, shown...)
-				moved += len(shown) - (b.last - b.first)
+				lines = slices.Replace(lines, b.first+added, b.last+added, shown...)
+				added += len(shown) - (b.last - b.first)
 			}
 			continue
 		}
 		checked = false
-		how, err := readComments(b.comments)
+		options, err := readComments(b.comments)
 		if err != nil {
 			wrong("line %d: %v", b.first, err)
 			continue
 		}
 		script := ""
 		switch {
-		case how.notRun:
+		case options.notRun:
 			continue
 		case b.language == "sh":
 			script = b.text
 		case b.language == "python":
 			python, missing := s.python(t, b.text)
-			if missing != "" && how.instead == "" {
+			if missing != "" && options.instead == "" {
 				t.Logf("line %d and all blocks below: not run, because Python has no %s", b.first, missing)
 				return strings.Join(lines, "\n")
 			}
 			if missing != "" {
 				t.Logf("line %d: not run, because Python has no %s", b.first, missing)
-				how.instead += "\n"
-				how.before += how.instead
+				options.instead += "\n"
+				options.before += options.instead
 				break
 			}
 			if err := os.WriteFile(filepath.Join(dir, "block.py"), []byte(b.text), 0o666); err != nil {
@@ -392,9 +392,9 @@ func (s *pageShell) run(t *testing.T, page string, wrong func(format string, arg
 		default:
 			continue
 		}
-		printed, err = s.block(t, dir, &at, how, script)
-		if status := exitStatus(err); status != how.status {
-			wrong("line %d: exit status %d, want %d, of\n%s\n%s", b.first, status, how.status, b.text, printed)
+		printed, err = s.block(t, dir, &folder, options, script)
+		if status := exitStatus(err); status != options.status {
+			wrong("line %d: exit status %d, want %d, of\n%s\n%s", b.first, status, options.status, b.text, printed)
 			return strings.Join(lines, "\n") // later blocks need the files of this one
 		}
 		checked = script != ""
@@ -402,14 +402,14 @@ func (s *pageShell) run(t *testing.T, page string, wrong func(format string, arg
 	return strings.Join(lines, "\n")
 }
 
-// handling holds what the comments before a block say about how to run it.
-type handling struct {
+// blockOptions holds what the comments before a block say about how to run it.
+type blockOptions struct {
 	notRun, terminal, demo bool
 	status                 int
 	before, instead        string
 }
 
-func readComments(comments []string) (h handling, err error) {
+func readComments(comments []string) (h blockOptions, err error) {
 	for _, c := range comments {
 		name, value, _ := strings.Cut(c, ": ")
 		if status, ok := strings.CutPrefix(c, "exit status "); ok {
@@ -438,12 +438,12 @@ func readComments(comments []string) (h handling, err error) {
 
 // block runs a script and returns its output. at is the folder in which it starts, and then
 // the folder in which it ended.
-func (s *pageShell) block(t *testing.T, dir string, at *string, how handling, script string) (string, error) {
+func (s *pageShell) block(t *testing.T, dir string, folder *string, options blockOptions, script string) (string, error) {
 	state := filepath.Join(dir, "state")
 	// The demo has run once for all pages. The script gets a copy of its folder and its
 	// output.
 	prelude := "trap 'pwd >" + state + "' EXIT\n"
-	if how.demo {
+	if options.demo {
 		prelude += "attach demo >/dev/null\ncd attach-demo\n"
 	}
 	if strings.Contains(prelude+script, "attach demo") {
@@ -452,17 +452,17 @@ func (s *pageShell) block(t *testing.T, dir string, at *string, how handling, sc
 			filepath.Join(demo, "attach-demo"), filepath.Join(demo, "demo.log"))
 		prelude = function + prelude
 	}
-	if how.before != "" {
-		prelude += "{\n" + how.before + "} >/dev/null 2>&1\n"
+	if options.before != "" {
+		prelude += "{\n" + options.before + "} >/dev/null 2>&1\n"
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-ec", prelude+script)
-	cmd.Dir, cmd.Env = *at, s.env
-	if how.terminal {
+	cmd.Dir, cmd.Env = *folder, s.env
+	if options.terminal {
 		cmd.Env = append(slices.Clone(s.env), onTerminalVariable+"=1")
 	}
 	out, err := cmd.CombinedOutput()
 	if now, err := os.ReadFile(state); err == nil {
-		*at = strings.TrimSpace(string(now))
+		*folder = strings.TrimSpace(string(now))
 	}
 	return strings.ReplaceAll(string(out), filepath.Join(dir, "page"), "/home/you"), err
 }
@@ -483,8 +483,8 @@ var (
 	moduleName = regexp.MustCompile(`^\s*(\w+)`)
 )
 
-// imported returns the top-level modules that a Python program imports.
-func imported(program string) (modules []string) {
+// importedModules returns the top-level modules that a Python program imports.
+func importedModules(program string) (modules []string) {
 	for _, m := range importLine.FindAllStringSubmatch(program, -1) {
 		for _, part := range strings.Split(cmp.Or(m[1], m[2]), ",") {
 			modules = append(modules, moduleName.FindStringSubmatch(part)[1])
@@ -499,7 +499,7 @@ func (s *pageShell) python(t *testing.T, program string) (path, missing string) 
 	if path == "" {
 		return "", "ATTACH_PYTHON"
 	}
-	for _, module := range imported(program) {
+	for _, module := range importedModules(program) {
 		find := "import importlib.util, sys; sys.exit(importlib.util.find_spec('" + module + "') is None)"
 		if err := exec.CommandContext(t.Context(), path, "-c", find).Run(); err != nil {
 			return path, "module " + module
@@ -534,9 +534,9 @@ func (s *pageShell) checkGo(t *testing.T, code string) error {
 
 const anyLines = "..."
 
-// rewritten returns the lines that a page shall show instead of shown. If shown has a line
-// of dots, the result keeps as many lines before and after the dots.
-func rewritten(printed, shown string) []string {
+// updatedOutput returns the lines that a page shall show instead of shown. If shown has a
+// line of dots, the result keeps as many lines before and after the dots.
+func updatedOutput(printed, shown string) []string {
 	all := outputLines(printed)
 	old := strings.Split(strings.TrimRight(shown, "\n"), "\n")
 	first := slices.IndexFunc(old, isDots)
@@ -637,10 +637,10 @@ func TestMethodsPage(t *testing.T) {
 	}
 }
 
-// parses returns the usage error of a call, or nil if args can be parsed. It runs the
+// parseCall returns the usage error of a call, or nil if args can be parsed. It runs the
 // command with a cancelled context, so that the command stops after it has read its
 // arguments.
-func parses(args []string) error {
+func parseCall(args []string) error {
 	app := newApp(nil, io.Discard, io.Discard)
 	replaceWork(app.Commands)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -13,19 +13,19 @@ import (
 // parquetTable writes a .parquet file with typed columns. A field with several values
 // becomes a list. Samples of several targets become a list of lists.
 type parquetTable struct {
-	to  io.Writer
-	w   *parquet.GenericWriter[any]
-	row parquet.Row // reused for the next row
-	// held is the number of values that the writer holds in memory.
-	held int
+	output io.Writer
+	w      *parquet.GenericWriter[any]
+	row    parquet.Row // reused for the next row
+	// buffered is the number of values that the writer holds in memory.
+	buffered int
 }
 
-// mostHeld is the number of values at which the writer flushes them to the file.
-const mostHeld = 1 << 21
+// maxBuffered is the number of values at which the writer flushes them to the file.
+const maxBuffered = 1 << 21
 
 func (t *parquetTable) write(row []field) error {
 	if t.w == nil {
-		t.w = parquet.NewGenericWriter[any](t.to, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", version.String(), ""))
+		t.w = parquet.NewGenericWriter[any](t.output, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", version.String(), ""))
 	}
 	t.row = t.row[:0]
 	for column, f := range row {
@@ -34,10 +34,10 @@ func (t *parquetTable) write(row []field) error {
 	if _, err := t.w.WriteRows([]parquet.Row{t.row}); err != nil {
 		return err
 	}
-	if t.held += len(t.row); t.held < mostHeld {
+	if t.buffered += len(t.row); t.buffered < maxBuffered {
 		return nil
 	}
-	t.held = 0
+	t.buffered = 0
 	return t.w.Flush()
 }
 
@@ -48,14 +48,14 @@ func (t *parquetTable) close() error {
 	return t.w.Close()
 }
 
-// ordered is a parquet.Group that keeps the order of its columns. A plain parquet.Group
+// orderedGroup is a parquet.Group that keeps the order of its columns. A plain parquet.Group
 // sorts them by name.
-type ordered struct {
+type orderedGroup struct {
 	parquet.Group
 	fields []parquet.Field
 }
 
-func (o ordered) Fields() []parquet.Field { return o.fields }
+func (o orderedGroup) Fields() []parquet.Field { return o.fields }
 
 // parquetSchema returns the schema for rows with the fields of row.
 func parquetSchema(row []field) *parquet.Schema {
@@ -63,13 +63,13 @@ func parquetSchema(row []field) *parquet.Schema {
 	for _, f := range row {
 		nodes[f.name] = parquetNode(f.value)
 	}
-	of := map[string]parquet.Field{}
+	fieldByName := map[string]parquet.Field{}
 	for _, field := range nodes.Fields() {
-		of[field.Name()] = field
+		fieldByName[field.Name()] = field
 	}
-	root := ordered{Group: nodes}
+	root := orderedGroup{Group: nodes}
 	for _, f := range row {
-		root.fields = append(root.fields, of[f.name])
+		root.fields = append(root.fields, fieldByName[f.name])
 	}
 	return parquet.NewSchema("predictions", root)
 }
@@ -91,7 +91,7 @@ func parquetNode(value any) parquet.Node {
 		return parquet.List(parquet.Int(64))
 	case []string:
 		return parquet.List(parquet.String())
-	case draws:
+	case samples:
 		if len(v) > 1 {
 			return parquet.List(parquetNode(v[0]))
 		}
@@ -107,12 +107,12 @@ func appendParquet(row parquet.Row, column int, value any) parquet.Row {
 	add := func(v parquet.Value, repetition, definition int) {
 		row = append(row, v.Level(repetition, definition, column))
 	}
-	list := func(n int, of func(i int) parquet.Value) {
+	list := func(n int, valueAt func(i int) parquet.Value) {
 		if n == 0 {
 			add(parquet.NullValue(), 0, 0)
 		}
 		for i := range n {
-			add(of(i), min(i, 1), 1)
+			add(valueAt(i), min(i, 1), 1)
 		}
 	}
 	switch v := value.(type) {
@@ -122,7 +122,7 @@ func appendParquet(row parquet.Row, column int, value any) parquet.Row {
 		list(len(v), func(i int) parquet.Value { return parquetValue(v[i]) })
 	case []string:
 		list(len(v), func(i int) parquet.Value { return parquetValue(v[i]) })
-	case draws:
+	case samples:
 		if len(v) == 1 {
 			return appendParquet(row, column, v[0])
 		}

@@ -31,11 +31,11 @@ func TestParquetTable(t *testing.T) {
 	for _, fields := range [][]field{
 		{
 			{"input", "a\xff.png"}, {"class", 7}, {"names", []string{"cat", "köter"}}, {"set", []int{3, 1}}, {"lower", []number{single(1.5), single(math.Inf(-1))}},
-			{"draws", draws{{{x: 1}, {x: 2}, {x: 3}}, {{x: 4}, {x: 5}, {x: 6}}}}, {"samples", draws{{{x: 8}, {x: 9}}}}, {"a_score", number{x: math.Inf(1)}}, {"flag", true},
+			{"draws", samples{{{x: 1}, {x: 2}, {x: 3}}, {{x: 4}, {x: 5}, {x: 6}}}}, {"samples", samples{{{x: 8}, {x: 9}}}}, {"a_score", number{x: math.Inf(1)}}, {"flag", true},
 		},
 		{
 			{"input", ""}, {"class", -1}, {"names", []string{}}, {"set", []int{}}, {"lower", []number{single(0), single(2)}},
-			{"draws", draws{{{x: 7}}, {{x: .5}}}}, {"samples", draws{{{x: -1}}}}, {"a_score", number{x: .1}}, {"flag", false},
+			{"draws", samples{{{x: 7}}, {{x: .5}}}}, {"samples", samples{{{x: -1}}}}, {"a_score", number{x: .1}}, {"flag", false},
 		},
 	} {
 		if err := w.write(fields); err != nil {

@@ -13,8 +13,8 @@ import (
 
 // weightsOption returns --weights, which names the weights of the model's last layer for
 // precomputed features.
-func weightsOption(to *string, what string, unused ...conflict) table {
-	return table{{name: "weights", to: to, file: otherFile, group: groupModel, conflicts: unused,
+func weightsOption(dest *string, what string, conflicts ...conflict) table {
+	return table{{name: "weights", dest: dest, file: otherFile, group: groupModel, conflicts: conflicts,
 		usage: "FILE: .npz with weight (c×h) and bias (c) of the model's last layer, " + what + "; features without logits get their logits from it"}}
 }
 
@@ -26,9 +26,9 @@ func noteFeatures(path string, stderr io.Writer) {
 	}
 }
 
-// widthsOf returns the widths that other precomputed rows must have to match the rows b
+// requiredWidths returns the widths that other precomputed rows must have to match the rows b
 // from the file at path.
-func widthsOf(path string, b ood.Batch) inputs.Widths {
+func requiredWidths(path string, b ood.Batch) inputs.Widths {
 	w := inputs.Widths{Says: "those of " + path + " have", Widths: batchparts.Of(&b).Widths()}
 	if len(b.Layers) == 0 {
 		w.Layerless = true
@@ -36,15 +36,15 @@ func widthsOf(path string, b ood.Batch) inputs.Widths {
 	return w
 }
 
-// kindOf returns facts about features, by the name of an array. A file of features holds
-// the array if the fact is true.
-func kindOf(b *attach.Base) map[string]*bool {
+// featureFacts returns facts about features, by the name of an array. A file of features
+// holds the array if the fact is true.
+func featureFacts(b *attach.Base) map[string]*bool {
 	return map[string]*bool{"standardised": &b.Standardised, "residual": &b.Residual, "sigmoid": &b.Sigmoid}
 }
 
-// readKind sets the facts of kindOf for the features in the file x.
-func readKind(b *attach.Base, x string) {
-	for name, so := range kindOf(b) {
-		*so = inputs.HoldsAny(x, name)
+// readFeatureFacts sets the fields of featureFacts from the arrays in the file x.
+func readFeatureFacts(b *attach.Base, x string) {
+	for name, fact := range featureFacts(b) {
+		*fact = inputs.HoldsAny(x, name)
 	}
 }

@@ -26,53 +26,53 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// mostSamples limits the memory that --samples needs.
-const mostSamples = 100_000
+// maxSamples limits the memory that --samples needs.
+const maxSamples = 100_000
 
-// predicting holds the flags of attach predict.
-type predicting struct {
-	attachedFlags
+// predictFlags holds the flags of attach predict.
+type predictFlags struct {
+	bundleFlags
 	out, side, report string
 	id                string // table column that identifies rows
 }
 
 func predictCommand() *cli.Command {
-	f := &predicting{out: "-", side: "both"}
+	f := &predictFlags{out: "-", side: "both"}
 	f.Unhashed = true
-	ungrouped := unsuited("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
-	undrawn := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
-		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.SetsByCluster && f.o.IntervalScore != conformal.RCP
+	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
+	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
+		return f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && f.predict.IntervalScore != conformal.RCP
 	})
-	apart := func(side string) []conflict {
+	sideConflicts := func(side string) []conflict {
 		return []conflict{
-			{when: func() bool { return f.o.Joint && f.side == side }, reason: side + " cannot be combined with --joint"},
-			{when: func() bool { return f.o.IntervalScore != "" && f.side == side }, reason: side + " cannot be combined with --interval-score"},
+			{when: func() bool { return f.predict.Joint && f.side == side }, reason: side + " cannot be combined with --joint"},
+			{when: func() bool { return f.predict.IntervalScore != "" && f.side == side }, reason: side + " cannot be combined with --interval-score"},
 		}
 	}
-	features, model := f.attachedOptions()
+	features, model := f.bundleOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to predict; see `attach help inputs`"},
-	}.under(groupData), features, table{
-		{name: "alpha", to: &f.o.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: flag rows whose p-value is at most this (default: the one of fit)", conflicts: []conflict{noDetector()}},
-	}.under(groupDetector), table{f.flagByClassOption()}, table{
-		{name: "level", to: &f.o.Level, rule: fraction, conflicts: f.levelless(), usage: "PROBABILITY: coverage of intervals and prediction sets (default: the one of fit)"},
-	}.under(groupIntervals), f.setOptions(), table{
-		{name: "side", to: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, conflicts: append(apart(conformal.Lower), apart(conformal.Upper)...),
+		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to predict; see `attach help inputs`"},
+	}.inGroup(groupData), features, table{
+		{name: "alpha", dest: &f.predict.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: flag rows whose p-value is at most this (default: the one of fit)", conflicts: []conflict{noDetector()}},
+	}.inGroup(groupDetector), table{f.flagByClassOption()}, table{
+		{name: "level", dest: &f.predict.Level, rule: fraction, conflicts: f.levelConflicts(), usage: "PROBABILITY: coverage of intervals and prediction sets (default: the one of fit)"},
+	}.inGroup(groupIntervals), f.predictionSetOptions(), table{
+		{name: "side", dest: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, conflicts: append(sideConflicts(conformal.Lower), sideConflicts(conformal.Upper)...),
 			usage: "SIDE: both bounds, or lower or upper: that bound alone, which is then tighter"},
-		{name: "joint", to: &f.o.Joint, usage: "cover all targets of a row at once, with wider intervals"},
-		{name: "quantiles", to: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
-		{name: "samples", to: &f.o.Samples, rule: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
-	}.under(groupIntervals).unless(noIntervals()), table{
-		{name: "class-p-values", to: &f.o.ClassPValues, conflicts: f.levelless()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
-		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
-	}.under(groupSets).unless(noClasses()), f.groupsOption(", if the file was fitted with --groups", ungrouped), table{
-		{name: "id", to: &f.id, group: groupColumns, usage: "COLUMN: column of a table that identifies rows; it is no input, and is copied to the output as id",
+		{name: "joint", dest: &f.predict.Joint, usage: "cover all targets of a row at once, with wider intervals"},
+		{name: "quantiles", dest: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
+		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
+	}.inGroup(groupIntervals).withConflicts(noIntervals()), table{
+		{name: "class-p-values", dest: &f.predict.ClassPValues, conflicts: f.levelConflicts()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
+		{name: "venn-abers", dest: &f.predict.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
+	}.inGroup(groupSets).withConflicts(noClasses()), f.groupsOption(", if the file was fitted with --groups", noGroups), table{
+		{name: "id", dest: &f.id, group: groupColumns, usage: "COLUMN: column of a table that identifies rows; it is no input, and is copied to the output as id",
 			conflicts: []conflict{noEffect("with --from-features", func() bool { return f.asFeatures })}},
 	}, table{
-		{name: "o", to: &f.out, file: resultFile, rule: tableFile, usage: "FILE: .csv, .jsonl, .parquet or .npz file to write, or - for CSV on standard output, the default in a pipe"},
-		{name: "report", to: &f.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
-		{name: "seed", to: &f.o.Seed, conflicts: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
-	}.under(groupOutput), model)
+		{name: "o", dest: &f.out, file: resultFile, rule: tableFile, usage: "FILE: .csv, .jsonl, .parquet or .npz file to write, or - for CSV on standard output, the default in a pipe"},
+		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
+		{name: "seed", dest: &f.predict.Seed, conflicts: append(f.levelConflicts()[:1], notRandom), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
+	}.inGroup(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "predict",
 		Usage:     "predict with flags, intervals and prediction sets",
@@ -85,12 +85,12 @@ attach predict digits_resnet.attach --x letters.npz
 attach predict digits_resnet.attach --x letters.npz --alpha 0.01 -o out.csv --report flags.html
 # 80 % intervals and two quantiles
 attach predict toy_regressor.attach --x toy_test.npz --level 0.8 --quantiles 0.1,0.9 -o toy.csv`,
-	}, argument{name: "M.attach", to: &f.path}, f.table.pick("report").writable, f.run)
+	}, argument{name: "M.attach", dest: &f.path}, f.table.pick("report").checkWritable, f.run)
 }
 
 // setLevels parses --quantiles.
-func (f *predicting) setLevels(list string) (err error) {
-	f.o.Levels, err = parseFractions("--quantiles", list)
+func (f *predictFlags) setLevels(list string) (err error) {
+	f.predict.Levels, err = parseFractions("--quantiles", list)
 	return err
 }
 
@@ -110,7 +110,7 @@ func parseFractions(option, list string) ([]float64, error) {
 	return fractions, nil
 }
 
-func (f *predicting) run(c *cli.Context) error {
+func (f *predictFlags) run(c *cli.Context) error {
 	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -126,18 +126,18 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.CloseModel()
-	result := predicted{call: f, asked: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}}
+	result := predictResult{flags: f, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}}
 	write := func(w io.Writer) error {
-		if result.opened, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
+		if result.input, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
-		if f.id != "" && (result.opened.Set == nil || result.opened.Set.IDs == nil) {
+		if f.id != "" && (result.input.Set == nil || result.input.Set.IDs == nil) {
 			return fmt.Errorf("%s: --id is for tables; rows of other files have the column input", f.x)
 		}
 		p := newProgress(m.stderr, "predict")
 		defer p.end()
 		table := newTableWriter(f.out, w)
-		if preview := previewOf(w); preview != nil && !f.find("o").given {
+		if preview := newPreview(w); preview != nil && !f.find("o").given {
 			table = preview
 		}
 		return result.write(c.Context, predictor, table, p)
@@ -159,38 +159,38 @@ func (f *predicting) run(c *cli.Context) error {
 	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
 		printf(m.stderr, "note: %v\n", g)
 	}
-	noteInfinite(m.stderr, m.Bundle, o, result.opened.Known.Groups)
-	noteSilent(m.stderr, m.Bundle, o)
+	noteInfinite(m.stderr, m.Bundle, o, result.input.Known.Groups)
+	noteUnflaggable(m.stderr, m.Bundle, o)
 	noteSets(m.stderr, m.Bundle, o)
 	if m.Bundle.Calibration.HeldOut == rows.SplitOff {
 		noteGuarantee(m.stderr, "note", m.Bundle)
 	}
 	result.noteAccepted(m.stderr, predictor.Selective())
-	result.say(m.stderr)
+	result.printSummary(m.stderr)
 	return nil
 }
 
-// predicted holds the results of a call of attach predict.
-type predicted struct {
-	call                    *predicting
-	asked                   attach.PredictOptions
+// predictResult holds the results of a call of attach predict.
+type predictResult struct {
+	flags                   *predictFlags
+	options                 attach.PredictOptions
 	bundle                  *attach.Bundle
-	opened                  *modelrows.Rows
+	input                   *modelrows.Rows
 	gaps                    *attach.GapCounter
-	worst                   worst
+	worst                   flaggedRows
 	rows, flagged, accepted int
-	sets, inSets            int         // number of rows with a prediction set, and number of classes in all sets
+	sets, classesInSets     int         // number of rows with a prediction set, and number of classes in all sets
 	byClass                 map[int]int // number of rows for each predicted class
 	pValues                 [hypothesis.Bins]int
 }
 
 // write predicts all rows and writes them to the table.
-func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t tableWriter, p *progress) error {
+func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, t tableWriter, p *progress) error {
 	var fields []func(attach.Prediction) field
 	var row []field
-	done, f := 0, r.call
+	done, f := 0, r.flags
 	rows := func(yield func(attach.Rows, error) bool) {
-		for block, err := range r.opened.Blocks(false) {
+		for block, err := range r.input.Blocks(false) {
 			if err == nil {
 				r.gaps.Add(block)
 			}
@@ -205,18 +205,18 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			return inputs.InFile(f.x, err)
 		}
 		if fields == nil {
-			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.MaxError != 0 || f.o.VennAbers) {
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.predict.MaxError != 0 || f.predict.VennAbers) {
 				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --max-error and --venn-abers need; pass --weights to compute them from the features"))
 			}
-			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
+			fields = predictionFields(prediction, r.options, r.bundle.Base.Classes)
 		}
-		row = append(row[:0], field{"input", r.opened.Name(done)})
+		row = append(row[:0], field{"input", r.input.Name(done)})
 		if f.id != "" {
-			row = append(row, field{"id", r.opened.Set.IDs[done]})
+			row = append(row, field{"id", r.input.Set.IDs[done]})
 		}
-		row = knownFields(&r.opened.Known, row, done)
-		for _, of := range fields {
-			row = append(row, of(prediction))
+		row = knownFields(&r.input.Known, row, done)
+		for _, newField := range fields {
+			row = append(row, newField(prediction))
 		}
 		if err := t.write(row); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			r.worst.add(done, prediction, row)
 		}
 		done++
-		p.set(done, r.opened.N)
+		p.set(done, r.input.N)
 	}
 	p.end() // remove the progress line, because a preview may follow
 	return t.close()
@@ -239,11 +239,11 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	add := func(name string, value func(attach.Prediction) any) {
 		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
 	}
-	target := func(name string, single bool, of func(attach.Target) float64) {
+	target := func(name string, single bool, get func(attach.Target) float64) {
 		add(name, func(p attach.Prediction) any {
 			list := make([]number, len(p.Targets))
 			for i, t := range p.Targets {
-				list[i] = number{of(t), single}
+				list[i] = number{get(t), single}
 			}
 			if len(list) == 1 {
 				return list[0]
@@ -265,7 +265,7 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	if first.Set != nil {
 		add("set", func(p attach.Prediction) any { return p.Set })
 		if len(classes) > 0 {
-			add("set_names", func(p attach.Prediction) any { return namesOf(p.Set, classes) })
+			add("set_names", func(p attach.Prediction) any { return classNamesOf(p.Set, classes) })
 		}
 		add("set_size", func(p attach.Prediction) any { return len(p.Set) })
 	}
@@ -291,7 +291,7 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	}
 	if o.Samples > 0 {
 		add("samples", func(p attach.Prediction) any {
-			all := make(draws, len(p.Targets))
+			all := make(samples, len(p.Targets))
 			for i, t := range p.Targets {
 				for _, x := range t.Samples {
 					all[i] = append(all[i], number{x: x})
@@ -311,9 +311,9 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	return fields
 }
 
-// namesOf returns the names of classes. If a class has no name, its number takes the place
-// of the name.
-func namesOf(set []int, classes []string) []string {
+// classNamesOf returns the names of classes. If a class has no name, its number takes the
+// place of the name.
+func classNamesOf(set []int, classes []string) []string {
 	list := make([]string, len(set))
 	for i, c := range set {
 		if c < len(classes) {
@@ -325,7 +325,7 @@ func namesOf(set []int, classes []string) []string {
 }
 
 // add counts a prediction.
-func (r *predicted) add(p attach.Prediction) {
+func (r *predictResult) add(p attach.Prediction) {
 	r.rows++
 	r.byClass[p.Class]++
 	r.pValues[hypothesis.Bin(p.PValue, hypothesis.Bins)]++
@@ -337,29 +337,29 @@ func (r *predicted) add(p attach.Prediction) {
 	}
 	if p.Set != nil {
 		r.sets++
-		r.inSets += len(p.Set)
+		r.classesInSets += len(p.Set)
 	}
 }
 
-// expected returns the expected histogram of p-values if all rows are in-distribution.
-func (r *predicted) expected() []float64 {
-	among, all := rankedAmong(r.bundle, r.asked), make([]float64, hypothesis.Bins)
+// expectedPValues returns the expected histogram of p-values if all rows are in-distribution.
+func (r *predictResult) expectedPValues() []float64 {
+	calibrationRows, all := calibrationRowsByClass(r.bundle, r.options), make([]float64, hypothesis.Bins)
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
-		floats.Add(all, hypothesis.PValues(r.byClass[class], among(class)))
+		floats.Add(all, hypothesis.PValues(r.byClass[class], calibrationRows(class)))
 	}
 	return all
 }
 
-// flags returns a sentence with the number of flagged rows, and the number expected if all
-// rows are in-distribution. It returns "" if no row can be flagged.
-func (r *predicted) flags() string {
-	alpha := cmp.Or(r.asked.Alpha, r.bundle.Calibration.Alpha)
+// flagSummary returns a sentence with the number of flagged rows, and the number expected
+// if all rows are in-distribution. It returns "" if no row can be flagged.
+func (r *predictResult) flagSummary() string {
+	alpha := cmp.Or(r.options.Alpha, r.bundle.Calibration.Alpha)
 	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
 		return ""
 	}
-	among, mistakes := rankedAmong(r.bundle, r.asked), 0.
+	calibrationRows, mistakes := calibrationRowsByClass(r.bundle, r.options), 0.
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
-		mistakes += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(among(class), alpha))
+		mistakes += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(calibrationRows(class), alpha))
 	}
 	expected := "about " + display.Count(int(math.Round(mistakes)))
 	if mistakes < .5 {
@@ -368,29 +368,29 @@ func (r *predicted) flags() string {
 	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)
 }
 
-// meanSet returns the mean size of a prediction set.
-func (r *predicted) meanSet() float64 { return float64(r.inSets) / float64(r.sets) }
+// meanSetSize returns the mean size of a prediction set.
+func (r *predictResult) meanSetSize() float64 { return float64(r.classesInSets) / float64(r.sets) }
 
-// say prints a summary of the predictions.
-func (r *predicted) say(w io.Writer) {
+// printSummary prints a summary of the predictions.
+func (r *predictResult) printSummary(w io.Writer) {
 	if r.sets > 0 {
-		fmt.Fprintf(w, "average prediction-set size %.3g at level %g\n", r.meanSet(), cmp.Or(r.asked.Level, r.bundle.Calibration.Level))
+		fmt.Fprintf(w, "average prediction-set size %.3g at level %g\n", r.meanSetSize(), cmp.Or(r.options.Level, r.bundle.Calibration.Level))
 	}
-	if flags := r.flags(); flags != "" {
+	if flags := r.flagSummary(); flags != "" {
 		fmt.Fprintln(w, flags)
 	}
 }
 
 // noteAccepted prints how many predictions are accepted, and why. s is nil without
 // --max-error.
-func (r *predicted) noteAccepted(w io.Writer, s *calibrate.Selective) {
+func (r *predictResult) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	switch {
 	case s == nil:
 	case s.Rows == 0:
 		printf(w, "note: no prediction is accepted at --max-error %g: the %d calibration rows that are not flagged have too many errors, or are too few, to guarantee it; "+
-			"it takes at least %d rows without an error\n", r.asked.MaxError, s.Of, s.Least)
+			"it takes at least %d rows without an error\n", r.options.MaxError, s.Of, s.Least)
 	default:
 		printf(w, "%d of %d predictions accepted at --max-error %g: not flagged, and with a largest probability (at temperature 1) above %.6g. Of the calibration rows, %d of %d would be accepted, and %d of these are wrong\n",
-			r.accepted, r.rows, r.asked.MaxError, s.Confidence, s.Rows, s.Of, s.Errors)
+			r.accepted, r.rows, r.options.MaxError, s.Confidence, s.Rows, s.Of, s.Errors)
 	}
 }

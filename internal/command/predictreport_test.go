@@ -13,8 +13,8 @@ import (
 // rows with equal scores, the first ones are kept.
 func TestWorst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	var w worst
-	var all []worstRow
+	var w flaggedRows
+	var all []flaggedRow
 	fields := make([]field, 1)
 	for row := range 3000 {
 		p := attach.Prediction{Score: float64(rng.IntN(400)), Flag: rng.IntN(3) > 0}
@@ -24,10 +24,10 @@ func TestWorst(t *testing.T) {
 		fields[0] = field{"input", row}
 		w.add(row, p, fields)
 		if p.Flag {
-			all = append(all, worstRow{row: row, score: p.Score})
+			all = append(all, flaggedRow{row: row, score: p.Score})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b worstRow) int {
+	slices.SortStableFunc(all, func(a, b flaggedRow) int {
 		switch {
 		case a.score > b.score:
 			return -1
@@ -36,7 +36,7 @@ func TestWorst(t *testing.T) {
 		}
 		return 0
 	})
-	if len(w) != mostFlagged || w[0].row != 2000 {
+	if len(w) != maxReportRows || w[0].row != 2000 {
 		t.Fatalf("%d rows, the first of them %d", len(w), w[0].row)
 	}
 	for i, r := range w {
@@ -50,10 +50,10 @@ func TestWorst(t *testing.T) {
 // of the row. Classes have their names if known. Each target has a column, and samples have
 // none.
 func TestWorstColumns(t *testing.T) {
-	var w worst
+	var w flaggedRows
 	for row := range 2 {
 		w.add(row, attach.Prediction{Score: float64(-row), Flag: true}, []field{
-			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", draws{{{x: 1}}}},
+			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", samples{{{x: 1}}}},
 			{"ood_score", number{x: math.Inf(1)}}, {"p_value", number{x: .25}}, {"flag", true},
 		})
 	}

@@ -29,8 +29,8 @@ type previewTable struct {
 	rows    int
 }
 
-// previewOf returns a preview table if w is a terminal, and otherwise nil.
-func previewOf(w io.Writer) *previewTable {
+// newPreview returns a preview table if w is a terminal, and otherwise nil.
+func newPreview(w io.Writer) *previewTable {
 	t, ok := w.(*terminal)
 	if !ok {
 		return nil
@@ -40,8 +40,8 @@ func previewOf(w io.Writer) *previewTable {
 	return &previewTable{w: t.raw, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
-// previewed reports whether the preview shows a column.
-func previewed(name string, row []field) bool {
+// isPreviewed reports whether the preview shows a column.
+func isPreviewed(name string, row []field) bool {
 	has := func(name string) bool { return slices.ContainsFunc(row, func(f field) bool { return f.name == name }) }
 	switch name {
 	case "class", "label", "set":
@@ -58,7 +58,7 @@ func (t *previewTable) write(row []field) error {
 	}
 	var cells []string
 	for _, f := range row {
-		if !previewed(f.name, row) {
+		if !isPreviewed(f.name, row) {
 			continue
 		}
 		text, numeric := previewText(f)
@@ -94,7 +94,7 @@ func previewText(f field) (text string, numeric bool) {
 		}
 		text = strings.Join(list, " ")
 	default:
-		text = textOf(v)
+		text = formatText(v)
 	}
 	text = display.Printable(text)
 	if utf8.RuneCountInString(text) > previewCell {

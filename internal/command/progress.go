@@ -45,11 +45,11 @@ func (p *progress) show(fraction float64, what string) {
 		return
 	}
 	p.shown = now
-	left := ""
+	remaining := ""
 	if elapsed := now.Sub(p.started); fraction > 0.02 && fraction < 1 && elapsed > 2*time.Second {
-		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - fraction) / fraction)).Round(time.Second))
+		remaining = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - fraction) / fraction)).Round(time.Second))
 	}
-	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
+	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, remaining)
 }
 
 // rate returns how many inputs are done, and how many are done per second.

@@ -37,31 +37,31 @@ func markdownReference(b *strings.Builder, app *cli.App) {
 	for _, t := range topics() {
 		fmt.Fprintf(b, "\n## %s\n", t.name)
 		for _, p := range paragraphs(t.intro) {
-			fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+			fmt.Fprintf(b, "\n%s\n", escapeMarkdown(p))
 		}
 		b.WriteString("\n| | |\n|---|---|\n")
 		for _, r := range t.rows {
-			fmt.Fprintf(b, "| %s | %s |\n", inMarkdown(r[0]), inMarkdown(r[1]))
+			fmt.Fprintf(b, "| %s | %s |\n", escapeMarkdown(r[0]), escapeMarkdown(r[1]))
 		}
-		for _, p := range paragraphs(t.after) {
-			fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+		for _, p := range paragraphs(t.outro) {
+			fmt.Fprintf(b, "\n%s\n", escapeMarkdown(p))
 		}
 	}
 }
 
 func markdownCommand(b *strings.Builder, name string, c *cli.Command) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n```\n", name, sentenceOf(c.Usage), c.UsageText)
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n```\n", name, toSentence(c.Usage), c.UsageText)
 	for _, p := range paragraphs(c.Description) {
-		fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+		fmt.Fprintf(b, "\n%s\n", escapeMarkdown(p))
 	}
 	if c.CustomHelpTemplate != "" {
 		fmt.Fprintf(b, "\nExamples:\n\n```sh\n%s\n```\n", c.CustomHelpTemplate)
 	}
-	for _, g := range grouped(c.Flags) {
+	for _, g := range groupFlags(c.Flags) {
 		fmt.Fprintf(b, "\n| %s | |\n|---|---|\n", g.name)
 		for _, o := range g.flags {
 			head, text := o.describe()
-			fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(head, "|", `\|`), inMarkdown(text))
+			fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(head, "|", `\|`), escapeMarkdown(text))
 		}
 	}
 	for _, sub := range c.Subcommands {
@@ -69,14 +69,14 @@ func markdownCommand(b *strings.Builder, name string, c *cli.Command) {
 	}
 }
 
-// sentenceOf turns the summary of a command into a sentence.
-func sentenceOf(summary string) string {
+// toSentence turns the summary of a command into a sentence.
+func toSentence(summary string) string {
 	return strings.ToUpper(summary[:1]) + summary[1:] + "."
 }
 
-// inMarkdown escapes characters that have a meaning in Markdown. It leaves inline code as
+// escapeMarkdown escapes characters that have a meaning in Markdown. It leaves inline code as
 // it is.
-func inMarkdown(text string) string {
+func escapeMarkdown(text string) string {
 	parts := strings.Split(text, "`")
 	for i := range parts {
 		parts[i] = strings.ReplaceAll(parts[i], "|", `\|`)
@@ -90,8 +90,8 @@ func inMarkdown(text string) string {
 // manPage prints the manual page for the program man.
 func manPage(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, ".TH ATTACH 1 \"\" \"attach %s\" \"User Commands\"\n", version.String())
-	fmt.Fprintf(b, ".SH NAME\nattach \\- %s\n.SH SYNOPSIS\n.B attach\n.I COMMAND\n[arguments]\n", roff(app.Usage))
-	b.WriteString(".SH DESCRIPTION\n" + roff(aboutAttach) + "\n.SH FIRST STEPS\n")
+	fmt.Fprintf(b, ".SH NAME\nattach \\- %s\n.SH SYNOPSIS\n.B attach\n.I COMMAND\n[arguments]\n", escapeRoff(app.Usage))
+	b.WriteString(".SH DESCRIPTION\n" + escapeRoff(aboutAttach) + "\n.SH FIRST STEPS\n")
 	manBlock(b, strings.TrimSuffix(firstSteps, "\n"))
 	b.WriteString(".SH COMMANDS\n")
 	for _, g := range commandGroups {
@@ -102,15 +102,15 @@ func manPage(b *strings.Builder, app *cli.App) {
 		}
 	}
 	for _, t := range topics() {
-		fmt.Fprintf(b, ".SH %s\n", roff(strings.ToUpper(strings.ReplaceAll(t.name, "-", " "))))
+		fmt.Fprintf(b, ".SH %s\n", escapeRoff(strings.ToUpper(strings.ReplaceAll(t.name, "-", " "))))
 		for _, p := range paragraphs(t.intro) {
-			fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+			fmt.Fprintf(b, ".PP\n%s\n", escapeRoff(p))
 		}
 		for _, r := range t.rows {
-			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(r[0]), roff(r[1]))
+			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", escapeRoff(r[0]), escapeRoff(r[1]))
 		}
-		for _, p := range paragraphs(t.after) {
-			fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+		for _, p := range paragraphs(t.outro) {
+			fmt.Fprintf(b, ".PP\n%s\n", escapeRoff(p))
 		}
 	}
 }
@@ -120,20 +120,20 @@ const aboutAttach = "attach adds calibrated uncertainty to an ONNX model you alr
 	"It flags inputs that are unlike the calibration data, and gives prediction intervals for regressors and prediction sets for classifiers."
 
 func manCommand(b *strings.Builder, name string, c *cli.Command) {
-	fmt.Fprintf(b, ".SS %s\n%s\n", roff(name), roff(sentenceOf(c.Usage)))
+	fmt.Fprintf(b, ".SS %s\n%s\n", escapeRoff(name), escapeRoff(toSentence(c.Usage)))
 	manBlock(b, c.UsageText)
 	for _, p := range paragraphs(c.Description) {
-		fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+		fmt.Fprintf(b, ".PP\n%s\n", escapeRoff(p))
 	}
 	if c.CustomHelpTemplate != "" {
 		b.WriteString(".PP\nExamples:\n")
 		manBlock(b, c.CustomHelpTemplate)
 	}
-	for _, g := range grouped(c.Flags) {
-		fmt.Fprintf(b, ".PP\n.I %s\n", roff(g.name))
+	for _, g := range groupFlags(c.Flags) {
+		fmt.Fprintf(b, ".PP\n.I %s\n", escapeRoff(g.name))
 		for _, o := range g.flags {
 			head, text := o.describe()
-			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(head), roff(text))
+			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", escapeRoff(head), escapeRoff(text))
 		}
 	}
 	for _, sub := range c.Subcommands {
@@ -145,15 +145,15 @@ func manCommand(b *strings.Builder, name string, c *cli.Command) {
 func manBlock(b *strings.Builder, text string) {
 	b.WriteString(".PP\n.nf\n.RS\n")
 	for line := range strings.SplitSeq(text, "\n") {
-		b.WriteString(roff(line) + "\n")
+		b.WriteString(escapeRoff(line) + "\n")
 	}
 	b.WriteString(".RE\n.fi\n")
 }
 
-// roff escapes text for a man page. Characters outside ASCII are escaped, because some
+// escapeRoff escapes text for a man page. Characters outside ASCII are escaped, because some
 // formatters expect ASCII. A line that begins with . or ' is escaped, because it would be a
 // command.
-func roff(text string) string {
+func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
 	var b strings.Builder
 	for _, r := range text {

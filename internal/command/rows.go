@@ -19,8 +19,8 @@ import (
 // rowFlags holds the flags that say how rows are read.
 type rowFlags modelrows.ReadOptions
 
-// reading reads the rows of one command.
-type reading struct {
+// rowReader reads the rows of one command.
+type rowReader struct {
 	rowFlags
 	modelrows.Reader
 	stderr io.Writer
@@ -28,83 +28,84 @@ type reading struct {
 
 // rowOptions returns the flags that say how rows are read. all points to all flags of the
 // command. textless is the conflict with a model that reads no text.
-func (r *rowFlags) rowOptions(all *table, textless conflict) table {
-	noImages := noEffect("because no input is an image file", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
+func (r *rowFlags) rowOptions(all *table, noTokenizer conflict) table {
+	noImages := noEffect("because no input is an image file", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayHoldImages) })
 	return table{
-		{name: "target", to: columnNames("target", &r.Target), usage: "COLUMNS: column of a table that holds the target or label, or several; last is the last column"},
-		{name: "text", to: columnNames("text", &r.Text), usage: "COLUMNS: column that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence, or the only column of text)",
-			conflicts: []conflict{textless}},
-		{name: "ignore", to: columnNames("ignore", &r.Ignore), usage: "COLUMNS: columns of a table that are neither inputs nor the target, such as an identifier"},
-		{name: "keep-classes", to: &r.Classes, usage: "A,B,…: keep only rows with these labels, for a model trained on some of the classes; its output i is the i-th of them"},
-		{name: "folder-labels", to: &r.Labels, usage: "use the sub-folder of each image as its label; folders are numbered in sorted order", conflicts: []conflict{noImages}},
-		{name: "preprocess", to: &r.Preprocess, file: otherFile, usage: "FILE: how images are resized and scaled, in the format of Hugging Face's preprocessor_config.json"},
-		{name: "skip-bad", to: &r.SkipBad, usage: "leave out images and shards that cannot be read, and report them, instead of stopping", conflicts: []conflict{noImages}},
-	}.under(groupColumns)
+		{name: "target", dest: columnNames("target", &r.Target), usage: "COLUMNS: column of a table that holds the target or label, or several; last is the last column"},
+		{name: "text", dest: columnNames("text", &r.Text), usage: "COLUMNS: column that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence, or the only column of text)",
+			conflicts: []conflict{noTokenizer}},
+		{name: "ignore", dest: columnNames("ignore", &r.Ignore), usage: "COLUMNS: columns of a table that are neither inputs nor the target, such as an identifier"},
+		{name: "keep-classes", dest: &r.Classes, usage: "A,B,…: keep only rows with these labels, for a model trained on some of the classes; its output i is the i-th of them"},
+		{name: "folder-labels", dest: &r.Labels, usage: "use the sub-folder of each image as its label; folders are numbered in sorted order", conflicts: []conflict{noImages}},
+		{name: "preprocess", dest: &r.Preprocess, file: otherFile, usage: "FILE: how images are resized and scaled, in the format of Hugging Face's preprocessor_config.json"},
+		{name: "skip-bad", dest: &r.SkipBad, usage: "leave out images and shards that cannot be read, and report them, instead of stopping", conflicts: []conflict{noImages}},
+	}.inGroup(groupColumns)
 }
 
 // sliceOption returns a flag that selects rows from the inputs that another flag names.
-func sliceOption(name, of string, to *inputs.Slice, unused ...conflict) *option {
-	return &option{name: name, group: groupData, conflicts: unused, usage: "START:END: use only these rows of " + of + ", counted from 0 as in Python: 0:4000, :100 or -500:",
-		to: func(text string) error {
+func sliceOption(name, flagName string, dest *inputs.Slice, conflicts ...conflict) *option {
+	return &option{name: name, group: groupData, conflicts: conflicts, usage: "START:END: use only these rows of " + flagName + ", counted from 0 as in Python: 0:4000, :100 or -500:",
+		dest: func(text string) error {
 			s, err := inputs.ParseSlice(text)
 			if err != nil {
 				return fmt.Errorf("--%s is %q; it must be START:END, two whole numbers either of which may be left out", name, text)
 			}
-			*to = s
+			*dest = s
 			return nil
 		}}
 }
 
 // columnNames returns a function that parses names of columns with commas between them. A
 // name that contains a comma needs quotation marks.
-func columnNames(option string, to *[]string) func(string) error {
+func columnNames(option string, dest *[]string) func(string) error {
 	return func(list string) error {
 		names, err := csv.NewReader(strings.NewReader(list)).Read()
 		if err != nil {
 			return fmt.Errorf("--%s is %q; it must be names with commas between, in quotes if they contain one: %w", option, list, err)
 		}
-		*to = names
+		*dest = names
 		return nil
 	}
 }
 
-// mayBeImages reports whether inputs may contain image files.
-func mayBeImages(s source) bool {
+// mayHoldImages reports whether inputs may contain image files.
+func mayHoldImages(s source) bool {
 	ext := strings.ToLower(filepath.Ext(s.path))
 	return ext != ".npy" && ext != ".npz" && (ext == ".parquet" || !inputs.IsTable(s.path))
 }
 
 // groupsOption returns --groups. what is the end of its help text.
-func (r *rowFlags) groupsOption(what string, unused ...conflict) table {
-	return table{{name: "groups", to: &r.Groups, group: groupColumns, conflicts: unused,
+func (r *rowFlags) groupsOption(what string, conflicts ...conflict) table {
+	return table{{name: "groups", dest: &r.Groups, group: groupColumns, conflicts: conflicts,
 		usage: "NAME: column of a table, or array of an .npz file, that names each row's group" + what}}
 }
 
-// targeted returns the conflict between --target and a flag that names a file of targets.
-func (r *rowFlags) targeted() conflict {
+// targetConflict returns the conflict between --target and a flag that names a file of
+// targets.
+func (r *rowFlags) targetConflict() conflict {
 	return noEffect("with --target, which names the targets too", func() bool { return r.Target != nil })
 }
 
-// pickless returns the conflict of --folder-labels with a command that uses labels only for
-// --keep-classes.
-func (r *rowFlags) pickless(unlabelled func() bool) conflict {
+// folderLabelsConflict returns the conflict of --folder-labels with a command that uses
+// labels only for --keep-classes.
+func (r *rowFlags) folderLabelsConflict(unlabelled func() bool) conflict {
 	return noEffect("here without --keep-classes, which selects rows by their labels", func() bool { return len(r.Classes) == 0 && unlabelled() })
 }
 
-// textless returns the conflict with a model that has no tokenizer.
-func (r *reading) textless() conflict {
+// noTokenizer returns the conflict with a model that has no tokenizer.
+func (r *rowReader) noTokenizer() conflict {
 	return noEffect("for a model without a tokenizer", func() bool { return r.Model != nil && !r.Inputs.HasText })
 }
 
-// begin is a step of the command that reads the files of --class-names and --preprocess.
-func (r *reading) begin(c *cli.Context) error {
+// readNames is a step of the command that reads the files of --class-names and --preprocess.
+func (r *rowReader) readNames(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
-	return r.Begin(modelrows.ReadOptions(r.rowFlags), noting(r.stderr))
+	return r.Begin(modelrows.ReadOptions(r.rowFlags), notePrinter(r.stderr))
 }
 
-// features runs the model on the set. The batch holds the features and logits, and also the
+// runModel runs the model on the set. The batch holds the features and logits, and also the
 // labels, the inputs and the model.
-func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
+func (r *rowReader) runModel(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
 	b, err := r.Model.All(ctx, set.Blocks(ctx, set.BlockRows()), set.Len(), func(done int) { p.set(done, set.Len()) })

@@ -33,25 +33,25 @@ func positive(value any) string {
 }
 
 // duration returns the rule for durations from least to most.
-func duration(least, most time.Duration) rule {
+func duration(min, max time.Duration) rule {
 	return func(value any) string {
 		d := value.(time.Duration)
-		return requirement(least <= d && d <= most, fmt.Sprintf("it must be at least %v and at most %v", least, most))
+		return requirement(min <= d && d <= max, fmt.Sprintf("it must be at least %v and at most %v", min, max))
 	}
 }
 
-func atLeast(least int) rule {
-	be := fmt.Sprintf("it must be at least %d", least)
-	if least == 0 {
-		be = "it must not be negative"
+func atLeast(min int) rule {
+	requirementText := fmt.Sprintf("it must be at least %d", min)
+	if min == 0 {
+		requirementText = "it must not be negative"
 	}
-	return func(value any) string { return requirement(value.(int) >= least, be) }
+	return func(value any) string { return requirement(value.(int) >= min, requirementText) }
 }
 
-func between(least, most int) rule {
+func between(min, max int) rule {
 	return func(value any) string {
 		v := value.(int)
-		return requirement(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
+		return requirement(min <= v && v <= max, fmt.Sprintf("it must be at least %d and at most %d", min, max))
 	}
 }
 
@@ -63,20 +63,20 @@ func oneOf(names ...string) rule {
 	}
 	return func(value any) string {
 		if name := value.(string); !slices.Contains(names, name) {
-			return orSimilar(name, names, "it must be "+list)
+			return suggest(name, names, "it must be "+list)
 		}
 		return ""
 	}
 }
 
-// ends returns the rule for a file name with the given extension.
-func ends(extension string) rule {
+// hasExtension returns the rule for a file name with the given extension.
+func hasExtension(extension string) rule {
 	return func(value any) string {
 		return requirement(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
 	}
 }
 
-// noStream is the rule for a file that cannot go to standard output.
-func noStream(value any) string {
+// notStdout is the rule for a file that cannot go to standard output.
+func notStdout(value any) string {
 	return requirement(value != "-", "it must be a file; only tables can go to standard output")
 }

@@ -23,16 +23,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// grace is the time that an interrupted command has to end by itself. A command can extend
-// it with allow.
-const grace = time.Second
+// defaultGrace is the time that an interrupted command has to end by itself. A command can
+// extend it with setGrace.
+const defaultGrace = time.Second
 
-// graceKey is the key under which a context holds this time as an *atomic.Int64.
+// graceKey is the key under which a context holds the grace time as an *atomic.Int64.
 type graceKey struct{}
 
-// allow sets the time that the command of a context has to end by itself after an
+// setGrace sets the time that the command of a context has to end by itself after an
 // interrupt.
-func allow(ctx context.Context, grace time.Duration) {
+func setGrace(ctx context.Context, grace time.Duration) {
 	if g, ok := ctx.Value(graceKey{}).(*atomic.Int64); ok {
 		g.Store(int64(grace))
 	}
@@ -42,7 +42,7 @@ func allow(ctx context.Context, grace time.Duration) {
 // of run. If run does not return in time, Main ends the process.
 func Main(run func(ctx context.Context) int) {
 	var allowed atomic.Int64
-	allowed.Store(int64(grace))
+	allowed.Store(int64(defaultGrace))
 	ctx, _ := signal.NotifyContext(context.WithValue(context.Background(), graceKey{}, &allowed), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		// Some work cannot be cancelled: loading a model, running an operator, and reading
@@ -68,7 +68,7 @@ const interrupted = "attach: interrupted; nothing unfinished was left behind"
 // The status is 0 for success, 1 for a failure, 2 for wrong usage and 3 for a failed gate.
 // Results go to stdout. Notes, progress and the error go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
+	stdout, stderr = escapeOnTerminal(stdout), escapeOnTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
 	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)
 }
@@ -86,7 +86,7 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 		}
 		return exitFailed
 	}
-	fmt.Fprintf(stderr, "attach: %s\n", sentence(err))
+	fmt.Fprintf(stderr, "attach: %s\n", errorText(err))
 	var usage *usageError
 	var gate *gateError
 	switch {
@@ -110,7 +110,7 @@ func isInterrupt(err error) bool {
 }
 
 func run(ctx context.Context, app *cli.App, args []string) error {
-	if n := len(args) - 1; n >= 0 && args[n] == completing {
+	if n := len(args) - 1; n >= 0 && args[n] == completionFlag {
 		args = slices.Clone(args)
 		if n > 0 && args[n-1] == "--" {
 			args[n-1] = "-" // treat -- as the beginning of a flag
@@ -121,10 +121,10 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 		return app.RunContext(ctx, append([]string{app.Name}, args...))
 	}
 	if len(args) == 0 || asksForHelp(args) {
-		return help(app, args)
+		return printHelp(app, args)
 	}
-	if _, c, _ := named(app, args); c == nil && args[0] != "--version" {
-		return unknown(app, args[0])
+	if _, c, _ := findCommand(app, args); c == nil && args[0] != "--version" {
+		return unknownCommand(app, args[0])
 	}
 	return app.RunContext(ctx, append([]string{app.Name}, args...))
 }
@@ -163,6 +163,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			versionCommand(),
 		},
 	}
-	app.BashComplete = complete(app.Commands, nil, append([]string{"help"}, namesOfTopics()...))
+	app.BashComplete = completeWords(app.Commands, nil, append([]string{"help"}, namesOfTopics()...))
 	return app
 }

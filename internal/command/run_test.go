@@ -16,8 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// inLibrary sets ORT_LIB, so that commands in this process find the runtime library.
-func inLibrary(t *testing.T) {
+// useTestRuntime sets ORT_LIB, so that commands in this process find the runtime library.
+func useTestRuntime(t *testing.T) {
 	t.Helper()
 	t.Setenv("ORT_LIB", orttest.Open(t).Library().Path)
 }
@@ -26,7 +26,7 @@ const models = "../../testmodels/"
 
 // TestInterruptedFit cancels a fit that would take minutes.
 func TestInterruptedFit(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), 400*time.Millisecond)
 	defer cancel()
@@ -42,18 +42,18 @@ func TestInterruptedFit(t *testing.T) {
 	if took := time.Since(started); took > 10*time.Second {
 		t.Errorf("it went on for %v", took)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if remaining, _ := filepath.Glob(filepath.Join(dir, "*")); len(remaining) > 0 {
+		t.Errorf("left behind: %v", remaining)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if remaining, _ := filepath.Glob(filepath.Join(dir, ".*")); len(remaining) > 0 {
+		t.Errorf("left behind: %v", remaining)
 	}
 }
 
 // TestInterruptedAtOnce checks that a command writes nothing if it is cancelled before it
 // starts.
 func TestInterruptedAtOnce(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	dir := t.TempDir()
 	fitted := filepath.Join(dir, "fitted.attach")
 	var stderr bytes.Buffer
@@ -87,14 +87,14 @@ func TestInterruptedAtOnce(t *testing.T) {
 	}
 }
 
-// full is a writer to a full disk.
-type full struct{}
+// fullDisk is a writer to a full disk.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
 // TestFullStdout checks that a command fails if it cannot write its results.
 func TestFullStdout(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
 		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--interval-param", "epochs=1", "-o", fitted,
@@ -117,7 +117,7 @@ func TestFullStdout(t *testing.T) {
 		{"compare", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--test", models + "toy_cal.npz", "--ood", models + "toy_test.npz", "--methods", "random", "--json"},
 	} {
 		var stderr bytes.Buffer
-		code := Run(context.Background(), args, nil, full{}, &stderr)
+		code := Run(context.Background(), args, nil, fullDisk{}, &stderr)
 		if code != exitFailed || stderr.String() != "attach: no space left on device\n" {
 			t.Errorf("%s: exit code %d, stderr %q", strings.Join(args, " "), code, stderr.String())
 		}
@@ -127,7 +127,7 @@ func TestFullStdout(t *testing.T) {
 // TestGateStatus checks that a failed gate has its own exit status, and that the result is
 // printed before the failure.
 func TestGateStatus(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
 		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--no-detector", "--interval-param", "epochs=1", "-o", fitted,
@@ -171,7 +171,7 @@ func TestParse(t *testing.T) {
 	} {
 		var x, o string
 		var json bool
-		c := table{{name: "x", to: &x}, {name: "o", to: &o}, {name: "json", to: &json}}.command(cli.Command{Name: "c"}, argument{})
+		c := table{{name: "x", dest: &x}, {name: "o", dest: &o}, {name: "json", dest: &json}}.command(cli.Command{Name: "c"}, argument{})
 		var rest []string
 		var err error
 		options := table{c.Flags[0].(*option), c.Flags[1].(*option), c.Flags[2].(*option)}
@@ -194,7 +194,7 @@ func TestSentence(t *testing.T) {
 		{errors.New("plain"), "plain"},
 		{errors.New("0" + strings.Repeat("a", 1e6) + "z"), "0" + strings.Repeat("a", 1999) + " … " + strings.Repeat("a", 1999) + "z"},
 	} {
-		if got := sentence(tt.err); got != tt.want {
+		if got := errorText(tt.err); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// showing holds the flags of attach runtime.
-type showing struct {
+// runtimeFlags holds the flags of attach runtime.
+type runtimeFlags struct {
 	table
-	place
+	modelFlags
 	json bool
 }
 
 func runtimeCommand() *cli.Command {
-	v := &showing{}
-	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON", group: groupOutput}}, v.runtimeOptions())
+	v := &runtimeFlags{}
+	v.table = join(table{{name: "json", dest: &v.json, usage: "print JSON", group: groupOutput}}, v.runtimeOptions())
 	return v.command(cli.Command{
 		Name:        "runtime",
 		Usage:       "show or install the ONNX Runtime library",
@@ -36,9 +36,9 @@ attach runtime install`,
 func installCommand() *cli.Command {
 	var gpu, verbose bool
 	return table{
-		{name: "gpu", to: &gpu, usage: "install the library with the CUDA provider", group: groupRuntime},
+		{name: "gpu", dest: &gpu, usage: "install the library with the CUDA provider", group: groupRuntime},
 		verboseOption(&verbose),
-	}.under(groupRuntime).command(cli.Command{
+	}.inGroup(groupRuntime).command(cli.Command{
 		Name:               "install",
 		Usage:              "install the pinned ONNX Runtime library into the user cache",
 		UsageText:          "attach runtime install [--gpu]",
@@ -53,10 +53,10 @@ func installCommand() *cli.Command {
 	})
 }
 
-func (v *showing) run(c *cli.Context) error {
+func (v *runtimeFlags) run(c *cli.Context) error {
 	o := ort.Options(v.Runtime)
 	o.NoInstall = true
-	_, seen, err := ort.Find(c.Context, o)
+	_, candidates, err := ort.Find(c.Context, o)
 	if err != nil && !errors.Is(err, ort.ErrNotFound) {
 		return err
 	}
@@ -68,7 +68,7 @@ func (v *showing) run(c *cli.Context) error {
 		Provider   string          `json:"provider"`
 		CUDA       string          `json:"cuda"`
 		Candidates []ort.Candidate `json:"candidates"`
-	}{Providers: []string{}, Candidates: append([]ort.Candidate{}, seen...)}
+	}{Providers: []string{}, Candidates: append([]ort.Candidate{}, candidates...)}
 	if err == nil {
 		r, err := ort.Open(c.Context, o)
 		if err != nil {
@@ -79,7 +79,7 @@ func (v *showing) run(c *cli.Context) error {
 		view.Library, view.Version, view.Source = lib.Path, lib.Version, lib.Source
 		view.Providers, view.Provider, view.CUDA = r.Providers(), r.Provider(), "usable"
 		if err := r.CUDA(); err != nil {
-			view.CUDA = hinted(err, func(string) bool { return true }).Error()
+			view.CUDA = addHint(err, func(string) bool { return true }).Error()
 		}
 	}
 	option := strings.NewReplacer(ort.Named, "--ort-lib")

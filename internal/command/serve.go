@@ -36,35 +36,35 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// serving holds the flags of attach serve.
-type serving struct {
+// serveFlags holds the flags of attach serve.
+type serveFlags struct {
 	table
-	place
-	models, allowedHosts     []string
-	http, grpc, monitorState string
-	traces, changes          bool
-	batch, queue, body       int
-	delay, timeout, grace    time.Duration
+	modelFlags
+	models, allowedHosts         []string
+	http, grpc, monitorState     string
+	traces, allowSignatureChange bool
+	batch, queue, maxBody        int
+	delay, timeout, grace        time.Duration
 }
 
 func serveCommand() *cli.Command {
-	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
+	f := &serveFlags{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, maxBody: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
 	f.table = join(table{
-		{name: "http", to: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
-		{name: "grpc", to: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
-		{name: "allow-host", to: &f.allowedHosts, rule: hostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
-		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
-	}.under(groupNetwork), table{
-		{name: "max-batch-size", to: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
-		{name: "max-queue-delay", to: &f.delay, rule: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others, such as 500us; with 0 a batch is what arrived during the run before"},
-		{name: "max-queue", to: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
-		{name: "max-body", to: &f.body, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
-		{name: "timeout", to: &f.timeout, rule: duration(time.Millisecond, mostWait), usage: "DURATION: longest time for a request"},
-		{name: "grace", to: &f.grace, rule: duration(0, mostWait), usage: "DURATION: time for requests to finish after the server is told to stop"},
-	}.under(groupLoad), table{
-		{name: "allow-signature-change", to: &f.changes, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
-		{name: "monitor-state", to: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
-	}.under(groupModel), f.runtimeOptions())
+		{name: "http", dest: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
+		{name: "grpc", dest: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
+		{name: "allow-host", dest: &f.allowedHosts, rule: hostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
+		{name: "traces", dest: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
+	}.inGroup(groupNetwork), table{
+		{name: "max-batch-size", dest: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
+		{name: "max-queue-delay", dest: &f.delay, rule: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others, such as 500us; with 0 a batch is what arrived during the run before"},
+		{name: "max-queue", dest: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
+		{name: "max-body", dest: &f.maxBody, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
+		{name: "timeout", dest: &f.timeout, rule: duration(time.Millisecond, maxWait), usage: "DURATION: longest time for a request"},
+		{name: "grace", dest: &f.grace, rule: duration(0, maxWait), usage: "DURATION: time for requests to finish after the server is told to stop"},
+	}.inGroup(groupLoad), table{
+		{name: "allow-signature-change", dest: &f.allowSignatureChange, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
+		{name: "monitor-state", dest: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
+	}.inGroup(groupModel), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "serve",
 		Usage:     "serve predictions over REST and gRPC",
@@ -76,17 +76,17 @@ attach serve digits=digits_resnet.attach toy=toy_regressor.attach --http :8080 -
 	}, argument{name: "M.attach", list: &f.models}, f.run)
 }
 
-func (f *serving) run(c *cli.Context) error {
-	models, err := f.served()
+func (f *serveFlags) run(c *cli.Context) error {
+	models, err := f.parseModels()
 	if err != nil {
 		return err
 	}
-	allow(c.Context, f.grace+grace)
-	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: levelOf(f.verbose)}))
+	setGrace(c.Context, f.grace+defaultGrace)
+	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: logLevel(f.verbose)}))
 	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	stop, err := f.products(ctx)
+	stop, err := f.startProducts(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,23 +98,23 @@ func (f *serving) run(c *cli.Context) error {
 	defer flush()
 	s := serve.New(serve.Options{
 		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.body), Timeout: f.timeout, AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
+		MaxBodySize: int64(f.maxBody), Timeout: f.timeout, AllowSignatureChange: f.allowSignatureChange, Log: f.Log, Tracing: tracing,
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
 	if err != nil {
 		return err
 	}
-	kept, err := openMonitors(f.monitorState, s, f.Log)
+	monitors, err := openMonitors(f.monitorState, s, f.Log)
 	if err == nil {
-		defer kept.unlock()
-		err = f.load(ctx, s, models, kept)
+		defer monitors.unlock()
+		err = f.load(ctx, s, models, monitors)
 	}
 	if err == nil {
-		err = kept.save(ctx) // fail at the start if the folder cannot be written to
+		err = monitors.save(ctx) // fail at the start if the folder cannot be written to
 	}
 	if err != nil {
-		listeners.cut()
+		listeners.close()
 		return err
 	}
 	f.Log.Info("ready")
@@ -122,12 +122,12 @@ func (f *serving) run(c *cli.Context) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	go s.Watch(ctx, time.Second)
-	saves := time.NewTicker(eachSave)
-	defer saves.Stop()
+	saveTicks := time.NewTicker(saveInterval)
+	defer saveTicks.Stop()
 	for {
 		select {
-		case <-saves.C:
-			if err := kept.save(ctx); err != nil {
+		case <-saveTicks.C:
+			if err := monitors.save(ctx); err != nil {
 				f.Log.Error("monitors not saved", "error", err.Error())
 			}
 			continue
@@ -135,18 +135,18 @@ func (f *serving) run(c *cli.Context) error {
 			s.Reload(ctx)
 			continue
 		case err := <-listeners.failed:
-			return errors.Join(err, kept.save(context.WithoutCancel(ctx)))
+			return errors.Join(err, monitors.save(context.WithoutCancel(ctx)))
 		case <-ctx.Done():
 		}
 		break
 	}
 	f.Log.Info("ending")
-	ending, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
+	grace, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
 	defer end()
-	if !listeners.drain(ending) {
+	if !listeners.drain(grace) {
 		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
-	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
+	if err = errors.Join(err, monitors.save(context.WithoutCancel(ctx))); err != nil {
 		// Log the error here, because the process may end while a model still runs.
 		f.Log.Error("not ended well", "error", err.Error())
 	}
@@ -162,61 +162,61 @@ type listeners struct {
 
 // listen starts to accept connections. It runs before models are loaded, so that clients
 // can ask whether the models are ready.
-func (f *serving) listen(s *serve.Server) (*listeners, error) {
+func (f *serveFlags) listen(s *serve.Server) (*listeners, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: maxIdle, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
 	serveHTTP := func(socket net.Listener) error {
-		l.http.Handler = guardOf(f.allowedHosts, socket.Addr()).http(mux)
+		l.http.Handler = newHostGuard(f.allowedHosts, socket.Addr()).wrap(mux)
 		return l.http.Serve(socket)
 	}
 	if err := f.accept(l, "http", f.http, serveHTTP); err != nil || f.grpc == "" {
 		return l, err
 	}
 	var guard hostGuard
-	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		if err := guard.grpc(info.Header[":authority"]); err != nil {
+	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.maxBody), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		if err := guard.checkGRPC(info.Header[":authority"]); err != nil {
 			return nil, err
 		}
-		return f.inTime(ctx)
+		return f.withDeadline(ctx)
 	}),
-		grpc.MaxHeaderListSize(mostHeader), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: mostIdle}))
+		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}))
 	s.Register(l.grpc)
 	err := f.accept(l, "grpc", f.grpc, func(socket net.Listener) error {
-		guard = guardOf(f.allowedHosts, socket.Addr())
+		guard = newHostGuard(f.allowedHosts, socket.Addr())
 		return l.grpc.Serve(socket)
 	})
 	if err != nil {
-		l.cut()
+		l.close()
 	}
 	return l, err
 }
 
 // These limits protect the server against idle and slow clients.
 const (
-	mostConnections = 4096 // further connections wait
-	mostHeader      = 64 << 10
-	mostIdle        = 2 * time.Minute // idle time after which a connection is closed
+	maxConnections = 4096 // further connections wait
+	maxHeaderBytes = 64 << 10
+	maxIdle        = 2 * time.Minute // idle time after which a connection is closed
 )
 
 // accept listens on an address and serves its connections in the background.
-func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
+func (f *serveFlags) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", protocol, err)
 	}
 	f.Log.Info("listening", protocol, socket.Addr().String())
-	go func() { l.failed <- serve(netutil.LimitListener(socket, mostConnections)) }()
+	go func() { l.failed <- serve(netutil.LimitListener(socket, maxConnections)) }()
 	return nil
 }
 
-// inTime gives a gRPC call a deadline of --timeout, which includes the time until its
+// withDeadline gives a gRPC call a deadline of --timeout, which includes the time until its
 // message arrives.
-func (f *serving) inTime(ctx context.Context) (context.Context, error) {
+func (f *serveFlags) withDeadline(ctx context.Context) (context.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil
@@ -225,7 +225,7 @@ func (f *serving) inTime(ctx context.Context) (context.Context, error) {
 // drain stops accepting requests and waits until running requests have finished. It cuts
 // them off when ctx ends. It reports whether all of them finished.
 func (l *listeners) drain(ctx context.Context) bool {
-	defer l.cut()
+	defer l.close()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -242,8 +242,8 @@ func (l *listeners) drain(ctx context.Context) bool {
 	}
 }
 
-// cut closes all connections.
-func (l *listeners) cut() {
+// close closes all connections.
+func (l *listeners) close() {
 	l.http.Close()
 	if l.grpc != nil {
 		l.grpc.Stop()
@@ -252,7 +252,7 @@ func (l *listeners) cut() {
 
 // tracing returns a provider of tracers, or nil without --traces. flush sends the traces
 // that are still in memory.
-func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
+func (f *serveFlags) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
 	if !f.traces {
 		return nil, func() {}, nil
 	}
@@ -261,20 +261,20 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 	if err != nil {
 		return nil, nil, fmt.Errorf("traces cannot be sent: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "attach")), resource.WithFromEnv())
+	resources, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "attach")), resource.WithFromEnv())
 	if err != nil {
 		return nil, nil, fmt.Errorf("traces cannot be sent: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(resources))
 	return provider, func() {
-		ending, end := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		ending, end := context.WithTimeout(context.WithoutCancel(ctx), defaultGrace)
 		defer end()
 		provider.Shutdown(ending)
 	}, nil
 }
 
-// mostWait is the maximum value of --timeout and --grace.
-const mostWait = 365 * 24 * time.Hour
+// maxWait is the maximum value of --timeout and --grace.
+const maxWait = 365 * 24 * time.Hour
 
 // address is the rule for a network address to listen on.
 func address(value any) string {
@@ -292,23 +292,23 @@ func addressOrNone(value any) string {
 // servedModel is an argument of attach serve: a model with its name, version and path.
 type servedModel struct{ name, version, path string }
 
-// called returns the name of the model as NAME/VERSION.
-func (m servedModel) called() string { return m.name + "/" + m.version }
+// fullName returns the name of the model as NAME/VERSION.
+func (m servedModel) fullName() string { return m.name + "/" + m.version }
 
-// served parses the arguments and returns the models. It returns an error if two models
+// parseModels parses the arguments and returns the models. It returns an error if two models
 // have the same name and version, or if a file does not exist.
-func (f *serving) served() ([]servedModel, error) {
+func (f *serveFlags) parseModels() ([]servedModel, error) {
 	var list []servedModel
 	for _, arg := range f.models {
-		called, path, given := strings.Cut(arg, "=")
-		if !given || strings.ContainsAny(called, `.\`) {
+		fullName, path, isNamed := strings.Cut(arg, "=")
+		if !isNamed || strings.ContainsAny(fullName, `.\`) {
 			path = arg
-			called = strings.TrimSuffix(filepath.Base(filepath.Clean(arg)), ".attach")
+			fullName = strings.TrimSuffix(filepath.Base(filepath.Clean(arg)), ".attach")
 		}
-		name, version, _ := strings.Cut(called, "/")
+		name, version, _ := strings.Cut(fullName, "/")
 		m := servedModel{name, cmp.Or(version, "1"), path}
-		if slices.ContainsFunc(list, func(other servedModel) bool { return other.called() == m.called() }) {
-			return nil, usagef("two models are called %s; give one another name or version, as in %s/2=%s", m.called(), name, path)
+		if slices.ContainsFunc(list, func(other servedModel) bool { return other.fullName() == m.fullName() }) {
+			return nil, usagef("two models are called %s; give one another name or version, as in %s/2=%s", m.fullName(), name, path)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, err
@@ -319,12 +319,12 @@ func (f *serving) served() ([]servedModel, error) {
 }
 
 // load opens the models and restores their monitors.
-func (f *serving) load(ctx context.Context, s *serve.Server, models []servedModel, kept *monitors) error {
+func (f *serveFlags) load(ctx context.Context, s *serve.Server, models []servedModel, monitors *monitorStore) error {
 	for _, m := range models {
 		if err := s.Load(ctx, m.name, m.version, m.path); err != nil {
 			return err
 		}
-		if err := kept.restore(m.called()); err != nil {
+		if err := monitors.restore(m.fullName()); err != nil {
 			return err
 		}
 	}

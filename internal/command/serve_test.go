@@ -34,13 +34,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// lines collects the log of a running server.
-type lines struct {
+// serverLog collects the log of a running server.
+type serverLog struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *serverLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
@@ -48,16 +48,16 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // find waits for the first log line with a message, and returns the value of one of its
 // keys.
-func (l *lines) find(t *testing.T, message, key string) string {
+func (l *serverLog) find(t *testing.T, message, key string) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		l.mu.Lock()
 		text := l.all.String()
 		l.mu.Unlock()
 		for line := range strings.Lines(text) {
-			var said map[string]any
-			if json.Unmarshal([]byte(line), &said) == nil && said["msg"] == message && said[key] != nil {
-				return said[key].(string)
+			var record map[string]any
+			if json.Unmarshal([]byte(line), &record) == nil && record["msg"] == message && record[key] != nil {
+				return record[key].(string)
 			}
 		}
 	}
@@ -65,19 +65,20 @@ func (l *lines) find(t *testing.T, message, key string) string {
 	return ""
 }
 
-// server starts attach serve, waits until it is ready, and returns its address. end stops
-// the server and returns its exit status and its log.
-func server(t *testing.T, args ...string) (address string, end func() (code int, said string)) {
+// startServer starts attach serve, waits until it is ready, and returns its address. end
+// stops the server and returns its exit status and its log.
+func startServer(t *testing.T, args ...string) (address string, end func() (code int, log string)) {
 	t.Helper()
-	address, _, end = serverOf(t, args...)
+	address, _, end = startServerGRPC(t, args...)
 	return address, end
 }
 
-// serverOf starts a server as the function server does, and also returns its gRPC address.
-func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, said string)) {
+// startServerGRPC starts a server as the function server does, and also returns its gRPC
+// address.
+func startServerGRPC(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	log, ended := &lines{}, make(chan int, 1)
+	log, ended := &serverLog{}, make(chan int, 1)
 	go func() {
 		ended <- Run(ctx, append([]string{"serve", "--http", "127.0.0.1:0"}, args...), nil, io.Discard, log)
 	}()
@@ -89,8 +90,8 @@ func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() 
 	}
 }
 
-// succeed runs a command that must succeed, and returns its output.
-func succeed(t *testing.T, args ...string) string {
+// mustRun runs a command that must succeed, and returns its output.
+func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := Run(t.Context(), args, nil, &out, &errs); code != exitDone {
@@ -114,22 +115,22 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, grpcAddress, end := serverOf(t, "numbers/2="+path, "--grpc", "127.0.0.1:0")
-	for path, words := range map[string]string{"/v2/health/ready": "true", "/v2/models/numbers": `"versions":["2"]`, "/metrics": "attach_drift_evidence", "/metrics?": `attach_reloads_total{model="numbers",result="failed",version="2"} 0`, "/metrics??": `attach_model_info{file_sha256="` + digest + `"`, "/v2/models/digits": "there is no model"} {
+	address, grpcAddress, end := startServerGRPC(t, "numbers/2="+path, "--grpc", "127.0.0.1:0")
+	for path, want := range map[string]string{"/v2/health/ready": "true", "/v2/models/numbers": `"versions":["2"]`, "/metrics": "attach_drift_evidence", "/metrics?": `attach_reloads_total{model="numbers",result="failed",version="2"} 0`, "/metrics??": `attach_model_info{file_sha256="` + digest + `"`, "/v2/models/digits": "there is no model"} {
 		r, err := http.Get(address + path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(r.Body)
 		r.Body.Close()
-		if err != nil || !strings.Contains(string(body), words) {
-			t.Errorf("%s: %s, error %v, want %q", path, body, err, words)
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, error %v, want %q", path, body, err, want)
 		}
 	}
 	checkHosts(t, address, grpcAddress())
-	code, said := end()
-	if code != exitDone || !strings.Contains(said, `"file_sha256":"`+digest+`"`) {
-		t.Errorf("it ends with %d: %s", code, said)
+	code, log := end()
+	if code != exitDone || !strings.Contains(log, `"file_sha256":"`+digest+`"`) {
+		t.Errorf("it ends with %d: %s", code, log)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 		}
 		return path
 	}
-	refused := func(model string) (int, string) {
+	startFailing := func(model string) (int, string) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		errs.Reset()
@@ -158,19 +159,19 @@ func TestServeKeepsMonitors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rows := 1; rows <= 2; rows++ {
-		address, end := server(t, path, "--grpc", "", "--monitor-state", state)
-		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+ones("input", "FP32", 1, 1, 24, 24)+`]}`))
+		address, end := startServer(t, path, "--grpc", "", "--monitor-state", state)
+		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+onesTensor("input", "FP32", 1, 1, 24, 24)+`]}`))
 		if err != nil || r.StatusCode != http.StatusOK {
 			t.Fatal(r, err)
 		}
 		r.Body.Close()
 		if rows == 2 {
-			if code, said := refused(path); code != exitFailed || !strings.Contains(said, "another process") {
-				t.Errorf("two servers of a folder: %d, %s", code, said)
+			if code, log := startFailing(path); code != exitFailed || !strings.Contains(log, "another process") {
+				t.Errorf("two servers of a folder: %d, %s", code, log)
 			}
 		}
-		if code, said := end(); code != exitDone {
-			t.Fatalf("it ends with %d: %s", code, said)
+		if code, log := end(); code != exitDone {
+			t.Fatalf("it ends with %d: %s", code, log)
 		}
 		m, err := calibrate.NewMonitor(b.Calibration.OOD, 0)
 		if err != nil {
@@ -184,27 +185,27 @@ func TestServeKeepsMonitors(t *testing.T) {
 			t.Errorf("a monitor of %d rows was saved, want %d; error %v", m.Rows(), rows, err)
 		}
 	}
-	_, end := server(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
-	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor starts again") || !strings.Contains(said, "other calibration scores") {
-		t.Errorf("a monitor of another file: %d, %s", code, said)
+	_, end := startServer(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
+	if code, log := end(); code != exitDone || !strings.Contains(log, "the monitor starts again") || !strings.Contains(log, "other calibration scores") {
+		t.Errorf("a monitor of another file: %d, %s", code, log)
 	}
 	// The server fails at the start if it cannot write the state of a monitor.
-	kept := filepath.Join(state, "m%2F1.monitor")
-	if err := cmp.Or(os.Remove(kept), os.Symlink(filepath.Join(dir, "nowhere", "file"), kept)); err != nil {
+	monitorFile := filepath.Join(state, "m%2F1.monitor")
+	if err := cmp.Or(os.Remove(monitorFile), os.Symlink(filepath.Join(dir, "nowhere", "file"), monitorFile)); err != nil {
 		t.Fatal(err)
 	}
-	if code, said := refused(path); code != exitFailed || !strings.Contains(said, "attach: --monitor-state: cannot write") {
-		t.Errorf("a folder that cannot be written: %d, %s", code, said)
+	if code, log := startFailing(path); code != exitFailed || !strings.Contains(log, "attach: --monitor-state: cannot write") {
+		t.Errorf("a folder that cannot be written: %d, %s", code, log)
 	}
 	// The server must not block if there is a pipe instead of the file.
-	if err := os.Remove(kept); err != nil {
+	if err := os.Remove(monitorFile); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec.Command("mkfifo", kept).Run(); err != nil {
+	if err := exec.Command("mkfifo", monitorFile).Run(); err != nil {
 		t.Skip("there is no mkfifo: ", err)
 	}
-	if code, said := refused(path); code != exitFailed || !strings.Contains(said, kept+": it is not a regular file") {
-		t.Errorf("a pipe where a monitor was kept: %d, %s", code, said)
+	if code, log := startFailing(path); code != exitFailed || !strings.Contains(log, monitorFile+": it is not a regular file") {
+		t.Errorf("a pipe where a monitor was kept: %d, %s", code, log)
 	}
 }
 
@@ -212,9 +213,9 @@ func TestServeKeepsMonitors(t *testing.T) {
 func TestServeEnds(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")
-	succeed(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":80", "--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
-	address, end := server(t, path, "--grpc", "", "--monitor-state", state, "--grace", "100ms")
-	r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+ones("input", "FP32", 1, 1, 24, 24)+`]}`))
+	mustRun(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":80", "--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
+	address, end := startServer(t, path, "--grpc", "", "--monitor-state", state, "--grace", "100ms")
+	r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+onesTensor("input", "FP32", 1, 1, 24, 24)+`]}`))
 	if err != nil || r.StatusCode != http.StatusOK {
 		t.Fatal(r, err)
 	}
@@ -231,10 +232,10 @@ func TestServeEnds(t *testing.T) {
 	if err := os.Rename(state, state+"s"); err != nil {
 		t.Fatal(err)
 	}
-	code, said := end()
-	for _, words := range []string{"cut off after 100ms", "--monitor-state: cannot write", `"msg":"not ended well"`} {
-		if code != exitFailed || !strings.Contains(said, words) || strings.Contains(said, interrupted) {
-			t.Errorf("it ends with %d: %s, want %q", code, said, words)
+	code, log := end()
+	for _, want := range []string{"cut off after 100ms", "--monitor-state: cannot write", `"msg":"not ended well"`} {
+		if code != exitFailed || !strings.Contains(log, want) || strings.Contains(log, interrupted) {
+			t.Errorf("it ends with %d: %s, want %q", code, log, want)
 		}
 	}
 }
@@ -245,7 +246,7 @@ func TestServeFlags(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for flag, words := range map[string]string{
+	for flag, want := range map[string]string{
 		"--http=": "--http is empty; it must be HOST:PORT", "--http=nonsense": `--http is "nonsense"; it must be HOST:PORT`, "--http=localhost:": "it must be HOST:PORT", "--grpc=nonsense": "--grpc is",
 		"--http=localhost:no": "--http: ", "--monitor-state=" + file: "--monitor-state: " + file, "--timeout=10000h": "--timeout is 10000h0m0s; it must be at least 1ms and at most 8760h0m0s", "--grace=30": `--grace is "30"; it must be a duration such as`,
 		"--max-queue-delay=2h": "at most 1h0m0s", "--max-body=9223372036854775807": "--max-body is",
@@ -258,8 +259,8 @@ func TestServeFlags(t *testing.T) {
 				args = append(args, other)
 			}
 		}
-		if code := Run(ctx, args, nil, io.Discard, &errs); code == exitDone || !strings.Contains(errs.String(), words) {
-			t.Errorf("%s: %d, %s, want %q", flag, code, &errs, words)
+		if code := Run(ctx, args, nil, io.Discard, &errs); code == exitDone || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: %d, %s, want %q", flag, code, &errs, want)
 		}
 		cancel()
 	}
@@ -270,8 +271,8 @@ func TestServeFlags(t *testing.T) {
 	}
 }
 
-// ones returns a JSON input tensor in which every element is 1.
-func ones(name, datatype string, shape ...int) string {
+// onesTensor returns a JSON input tensor in which every element is 1.
+func onesTensor(name, datatype string, shape ...int) string {
 	n := 1
 	for _, d := range shape {
 		n *= d
@@ -284,7 +285,7 @@ func ones(name, datatype string, shape ...int) string {
 // steps of the request have spans below it.
 func TestServeTraces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.attach")
-	succeed(t, "fit", "../../testmodels/odd/tokens.onnx", "--x", "../../testmodels/odd/tokens.npz", "-o", path)
+	mustRun(t, "fit", "../../testmodels/odd/tokens.onnx", "--x", "../../testmodels/odd/tokens.npz", "-o", path)
 	var mu sync.Mutex
 	var spans []*tracepb.Span
 	services := map[string]bool{}
@@ -310,8 +311,8 @@ func TestServeTraces(t *testing.T) {
 	}))
 	defer receiver.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
-	address, end := server(t, path, "--grpc", "", "--traces")
-	good := `{"inputs": [` + ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5) + `]}`
+	address, end := startServer(t, path, "--grpc", "", "--traces")
+	good := `{"inputs": [` + onesTensor("input_ids", "INT64", 1, 5) + "," + onesTensor("attention_mask", "INT64", 1, 5) + `]}`
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	for _, body := range []string{good, good, `{}`} {
 		r, err := http.NewRequest("POST", address+"/v2/models/m/infer", strings.NewReader(body))
@@ -325,8 +326,8 @@ func TestServeTraces(t *testing.T) {
 		}
 		w.Body.Close()
 	}
-	if code, said := end(); code != exitDone {
-		t.Fatalf("it ends with %d: %s", code, said)
+	if code, log := end(); code != exitDone {
+		t.Fatalf("it ends with %d: %s", code, log)
 	}
 	parents, statuses, failed := map[string]string{}, map[int64]int{}, 0
 	for _, s := range spans {
@@ -368,7 +369,7 @@ func TestServeTraces(t *testing.T) {
 func TestServeSets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.attach")
-	succeed(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":300", "--cal", "../../testmodels/digits_cal.npz",
+	mustRun(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":300", "--cal", "../../testmodels/digits_cal.npz",
 		"--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
 	files, err := filepath.Glob("../../testmodels/images/*/*.png")
 	if err != nil || len(files) == 0 {
@@ -383,7 +384,7 @@ func TestServeSets(t *testing.T) {
 		images = append(images, `"`+base64.StdEncoding.EncodeToString(content)+`"`)
 	}
 	inputs := fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [%d], "data": [%s]}], "outputs": [{"name": "set"}], "parameters": {`, len(files), strings.Join(images, ","))
-	address, end := server(t, path, "--grpc", "")
+	address, end := startServer(t, path, "--grpc", "")
 	defer end()
 	for _, kind := range []struct{ level, parameters, flags string }{
 		{"0.998", `"sets": "lac"`, "--sets lac"}, {"0.998", `"sets": "aps"`, "--sets aps"}, {"0.998", `"sets": "raps"`, "--sets raps"}, {"0.998", `"sets": "saps"`, "--sets saps"}, {"0.998", `"sets": "ordinal"`, "--sets ordinal"},
@@ -406,7 +407,7 @@ func TestServeSets(t *testing.T) {
 			t.Errorf("%s: status %d, %s, error %v", kind.flags, r.StatusCode, answer.Error, err)
 			continue
 		}
-		succeed(t, append([]string{"predict", path, "--x", "../../testmodels/images", "--level", kind.level, "-o", filepath.Join(dir, "p.jsonl")}, strings.Fields(kind.flags)...)...)
+		mustRun(t, append([]string{"predict", path, "--x", "../../testmodels/images", "--level", kind.level, "-o", filepath.Join(dir, "p.jsonl")}, strings.Fields(kind.flags)...)...)
 		table, err := os.ReadFile(filepath.Join(dir, "p.jsonl"))
 		if err != nil {
 			t.Fatal(err)
@@ -443,13 +444,13 @@ func TestServeKinds(t *testing.T) {
 		rows   string // content of the input file of attach predict
 		like   string // name of the result column to compare
 	}{
-		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, ones("input_ids", "INT64", 1, 5) + "," + ones("attention_mask", "INT64", 1, 5),
+		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, onesTensor("input_ids", "INT64", 1, 5) + "," + onesTensor("attention_mask", "INT64", 1, 5),
 			`{"input_ids": [1, 1, 1, 1, 1], "attention_mask": [1, 1, 1, 1, 1]}`, "ood_score"},
-		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, ones("x", "FP16", 1, 6), `{"x": [1, 1, 1, 1, 1, 1]}`, "ood_score"},
+		{"half", []string{models + "odd/float16.onnx", "--x", models + "odd/float16.npz"}, onesTensor("x", "FP16", 1, 6), `{"x": [1, 1, 1, 1, 1, 1]}`, "ood_score"},
 		{"text", []string{models + "text", "--x", models + "text/fit.csv", "--target", "intent"},
 			`{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["book a table for ten"]}`, "text\nbook a table for ten\n", "p_value"},
 		{"groups", []string{models + "tables/ridge.onnx", "--x", filepath.Join(dir, "hours.csv"), "--target", "hours", "--groups", "site"},
-			ones("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
+			onesTensor("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
 	}
 	hours, err := os.ReadFile(models + "tables/hours_fit.csv")
 	if err != nil {
@@ -466,10 +467,10 @@ func TestServeKinds(t *testing.T) {
 	args := []string{"--grpc", ""}
 	for _, k := range kinds {
 		path := filepath.Join(dir, k.name+".attach")
-		succeed(t, append(append([]string{"fit"}, k.fit...), "-o", path)...)
+		mustRun(t, append(append([]string{"fit"}, k.fit...), "-o", path)...)
 		args = append(args, path)
 	}
-	address, end := server(t, args...)
+	address, end := startServer(t, args...)
 	defer end()
 	for _, k := range kinds {
 		r, err := http.Post(address+"/v2/models/"+k.name+"/infer", "application/json", strings.NewReader(`{"inputs": [`+k.inputs+`]}`))
@@ -500,7 +501,7 @@ func TestServeKinds(t *testing.T) {
 		if k.name == "groups" {
 			more = []string{"--groups", "site"}
 		}
-		table, err := csv.NewReader(strings.NewReader(succeed(t, append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
+		table, err := csv.NewReader(strings.NewReader(mustRun(t, append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -513,10 +514,10 @@ func TestServeKinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, err := io.ReadAll(r.Body)
+			body, err := io.ReadAll(r.Body)
 			r.Body.Close()
-			if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "the model is not a classifier") {
-				t.Errorf("sets by class of a regressor: status %d, %s, error %v", r.StatusCode, said, err)
+			if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "the model is not a classifier") {
+				t.Errorf("sets by class of a regressor: status %d, %s, error %v", r.StatusCode, body, err)
 			}
 		}
 		compared := false

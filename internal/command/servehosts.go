@@ -17,17 +17,17 @@ import (
 // hostGuard rejects requests that a web page makes a browser send. The page could not reach
 // the server itself, but the browser can.
 type hostGuard struct {
-	allowed []string // values of --allow-host, without ports
-	checked bool     // whether a request must name this machine or an allowed host
+	allowed   []string // values of --allow-host, without ports
+	checkHost bool     // whether a request must name this machine or an allowed host
 }
 
-// guardOf returns the guard of a server that listens on address. It checks host names if
+// newHostGuard returns the guard of a server that listens on address. It checks host names if
 // address is a loopback address, because only processes of this machine can reach it. If a
 // request there names another host, an attacker's DNS may resolve that name to this
 // machine. A proxy may also pass on the host name of the original request.
-func guardOf(allowed []string, address net.Addr) hostGuard {
+func newHostGuard(allowed []string, address net.Addr) hostGuard {
 	tcp, ok := address.(*net.TCPAddr)
-	g := hostGuard{checked: ok && tcp.IP.IsLoopback()}
+	g := hostGuard{checkHost: ok && tcp.IP.IsLoopback()}
 	for _, host := range allowed {
 		g.allowed = append(g.allowed, hostname(host))
 	}
@@ -42,18 +42,18 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
 }
 
-// check returns an error if a request must not name this host.
-func (g hostGuard) check(host string) error {
+// checkName returns an error if a request must not name this host.
+func (g hostGuard) checkName(host string) error {
 	name := hostname(host)
-	if !g.checked || name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(g.allowed, name) {
+	if !g.checkHost || name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(g.allowed, name) {
 		return nil
 	}
 	return fmt.Errorf("the request is for host %.100q, and this server is for localhost; start it with --allow-host NAME if a proxy sends this name", name)
 }
 
-// http wraps a handler with the guard. It also rejects requests that a page of another site
+// wrap wraps a handler with the guard. It also rejects requests that a page of another site
 // makes a browser post.
-func (g hostGuard) http(next http.Handler) http.Handler {
+func (g hostGuard) wrap(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
@@ -61,7 +61,7 @@ func (g hostGuard) http(next http.Handler) http.Handler {
 	}
 	crossSite := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.check(r.Host); err != nil {
+		if err := g.checkName(r.Host); err != nil {
 			refuse(w, err)
 			return
 		}
@@ -75,10 +75,10 @@ func (g hostGuard) http(next http.Handler) http.Handler {
 	})
 }
 
-// grpc returns a gRPC error if a call must not name this authority.
-func (g hostGuard) grpc(authority []string) error {
+// checkGRPC returns a gRPC error if a call must not name this authority.
+func (g hostGuard) checkGRPC(authority []string) error {
 	for _, host := range authority {
-		if err := g.check(host); err != nil {
+		if err := g.checkName(host); err != nil {
 			return grpcstatus.Error(codes.PermissionDenied, err.Error())
 		}
 	}

@@ -45,7 +45,7 @@ func TestHostGuard(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			served := false
-			handler := guardOf([]string{"Models.example"}, c.address).http(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
+			handler := newHostGuard([]string{"Models.example"}, c.address).wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
 			r := httptest.NewRequest(http.MethodPost, "/v2/models/digits/infer", strings.NewReader("{}"))
 			r.Host = c.host
 			for name, value := range c.headers {
@@ -53,7 +53,7 @@ func TestHostGuard(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
-			if refused := c.refused != ""; served == refused || refused && (w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), c.refused)) {
+			if rejected := c.refused != ""; served == rejected || rejected && (w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), c.refused)) {
 				t.Errorf("served %v, %d %s; want refused %q", served, w.Code, w.Body, c.refused)
 			}
 		})

@@ -19,9 +19,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// monitors saves the evidence of drift, so that it survives restarts. It writes one file
+// monitorStore saves the evidence of drift, so that it survives restarts. It writes one file
 // per model to a folder.
-type monitors struct {
+type monitorStore struct {
 	dir    string // folder, or "" to save nothing
 	server *serve.Server
 	log    *slog.Logger
@@ -29,12 +29,12 @@ type monitors struct {
 	unlock func()
 }
 
-// eachSave is the time between two saves of the monitors. It is short, so that few rows are
-// lost if the machine fails.
-const eachSave = 10 * time.Second
+// saveInterval is the time between two saves of the monitors. It is short, so that few rows
+// are lost if the machine fails.
+const saveInterval = 10 * time.Second
 
-func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, error) {
-	k := &monitors{dir: dir, server: s, log: log, saved: map[string][]byte{}, unlock: func() {}}
+func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitorStore, error) {
+	k := &monitorStore{dir: dir, server: s, log: log, saved: map[string][]byte{}, unlock: func() {}}
 	if dir == "" {
 		return k, nil
 	}
@@ -49,12 +49,12 @@ func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, err
 }
 
 // file returns the path of the state of a model. model is NAME/VERSION.
-func (k *monitors) file(model string) string {
+func (k *monitorStore) file(model string) string {
 	return filepath.Join(k.dir, url.QueryEscape(model)+".monitor")
 }
 
 // restore loads the state of a model's monitor if it was saved.
-func (k *monitors) restore(model string) error {
+func (k *monitorStore) restore(model string) error {
 	name, version, _ := strings.Cut(model, "/")
 	m, err := k.server.Monitor(name, version)
 	if k.dir == "" || err != nil {
@@ -75,7 +75,7 @@ func (k *monitors) restore(model string) error {
 }
 
 // save writes the state of each monitor that has changed since it was last saved.
-func (k *monitors) save(ctx context.Context) error {
+func (k *monitorStore) save(ctx context.Context) error {
 	var errs []error
 	for model, before := range k.saved {
 		name, version, _ := strings.Cut(model, "/")

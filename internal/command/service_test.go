@@ -29,7 +29,7 @@ import (
 // for every JPEG in a folder. The service gets one image per request, and many requests at
 // the same time.
 func TestServiceAnswersAsPredict(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	dir := t.TempDir()
 	pictures := filepath.Join(dir, "pictures")
 	writeJPEGs(t, pictures)
@@ -47,11 +47,11 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 			t.Fatal(stderr.String())
 		}
 	}
-	said, err := csv.NewReader(&stdout).ReadAll()
-	if err != nil || len(said) < 101 {
-		t.Fatalf("%d lines, error %v", len(said), err)
+	rows, err := csv.NewReader(&stdout).ReadAll()
+	if err != nil || len(rows) < 101 {
+		t.Fatalf("%d lines, error %v", len(rows), err)
 	}
-	column := func(name string) int { return slices.Index(said[0], name) }
+	column := func(name string) int { return slices.Index(rows[0], name) }
 
 	b, err := attach.Open(fitted)
 	if err != nil {
@@ -75,9 +75,9 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 		fmt.Fprintln(w, p[0].Class, p[0].PValue, p[0].Score, p[0].Flag)
 	}))
 	defer service.Close()
-	var asked sync.WaitGroup
-	for _, row := range said[1:] {
-		asked.Go(func() {
+	var requests sync.WaitGroup
+	for _, row := range rows[1:] {
+		requests.Go(func() {
 			content, err := os.ReadFile(filepath.Join(pictures, row[column("input")]))
 			if err != nil {
 				t.Error(err)
@@ -97,16 +97,16 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 				return
 			}
 			// Results may be rounded differently if the batch size differs.
-			same := func(a float64, name string, tolerance float64) bool {
+			isClose := func(a float64, name string, tolerance float64) bool {
 				b, err := strconv.ParseFloat(row[column(name)], 64)
 				return err == nil && math.Abs(a-b) <= tolerance*math.Abs(b)
 			}
-			if class != row[column("class")] || flag != row[column("flag")] || !same(p, "p_value", 1e-8) || !same(score, "ood_score", 1e-5) {
+			if class != row[column("class")] || flag != row[column("flag")] || !isClose(p, "p_value", 1e-8) || !isClose(score, "ood_score", 1e-5) {
 				t.Errorf("the service says %s, predict %v", text, row)
 			}
 		})
 	}
-	asked.Wait()
+	requests.Wait()
 }
 
 // writeJPEGs writes JPEG files as a service may receive them. They differ in size, colours,
@@ -127,8 +127,8 @@ func writeJPEGs(t *testing.T, dir string) {
 	}
 	ready = append(ready, "../../preprocess/testdata/cmyk.jpg")
 	if data := os.Getenv("ATTACH_DATA"); data != "" {
-		more, _ := filepath.Glob(filepath.Join(data, "imagenet_sample", "*.jpg"))
-		ready = append(ready, more...)
+		extra, _ := filepath.Glob(filepath.Join(data, "imagenet_sample", "*.jpg"))
+		ready = append(ready, extra...)
 	}
 	for _, path := range ready {
 		content, err := os.ReadFile(path)

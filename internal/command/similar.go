@@ -6,16 +6,16 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// leastSimilarity is the similarity from 0 to 1 above which a name is suggested.
-const leastSimilarity = .87
+// minSimilarity is the similarity from 0 to 1 above which a name is suggested.
+const minSimilarity = .87
 
-// similar returns the name that the user most likely meant by given, or "". It ignores
+// mostSimilar returns the name that the user most likely meant by given, or "". It ignores
 // case. It prefers the most similar name. If no name is similar enough, it returns the only
 // name that begins with given. The library's own suggestions are not used, because they
 // have no minimum similarity.
-func similar(given string, names []string) (name string) {
+func mostSimilar(given string, names []string) (name string) {
 	given = strings.ToLower(given)
-	likeness := leastSimilarity
+	likeness := minSimilarity
 	for _, n := range names {
 		if l := smetrics.JaroWinkler(n, given, .7, 4); l > likeness {
 			name, likeness = n, l
@@ -35,10 +35,10 @@ func similar(given string, names []string) (name string) {
 	return name
 }
 
-// orSimilar returns a hint that names a similar name. If no name is similar, it returns
+// suggest returns a hint that names a similar name. If no name is similar, it returns
 // all, which says where to find all names.
-func orSimilar(given string, names []string, all string) string {
-	if name := similar(given, names); name != "" {
+func suggest(given string, names []string, all string) string {
+	if name := mostSimilar(given, names); name != "" {
 		return "did you mean " + name + "?"
 	}
 	return all

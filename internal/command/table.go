@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// field is one result of a row. Its value is a string, int, bool, number or draws. Several
+// field is one result of a row. Its value is a string, int, bool, number or samples. Several
 // targets have a []number, and a prediction set is a []int or []string.
 type field struct {
 	name  string
@@ -31,8 +31,8 @@ type number struct {
 	single bool
 }
 
-// draws holds the samples of each target.
-type draws [][]number
+// samples holds the samples of each target.
+type samples [][]number
 
 func (n number) String() string {
 	switch {
@@ -54,7 +54,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON writes a list of samples. If there are several targets, it writes one list
 // for each target.
-func (d draws) MarshalJSON() ([]byte, error) {
+func (d samples) MarshalJSON() ([]byte, error) {
 	if len(d) == 1 {
 		return json.Marshal(d[0])
 	}
@@ -88,7 +88,7 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 	case ".npz":
 		return &npzTable{w: w, arrays: map[string]rows.Array{}}
 	case ".parquet":
-		return &parquetTable{to: w}
+		return &parquetTable{output: w}
 	}
 	return &csvTable{w: csv.NewWriter(w)}
 }
@@ -107,9 +107,9 @@ func (t *csvTable) write(row []field) error {
 	t.record = t.record[:0]
 	add := func(text, name string, args ...any) {
 		if !t.header {
-			names = append(names, cell(fmt.Sprintf(name, args...)))
+			names = append(names, escapeFormula(fmt.Sprintf(name, args...)))
 		}
-		t.record = append(t.record, cell(text))
+		t.record = append(t.record, escapeFormula(text))
 	}
 	for _, f := range row {
 		switch v := f.value.(type) {
@@ -117,18 +117,18 @@ func (t *csvTable) write(row []field) error {
 			for i, x := range v {
 				add(x.String(), "%s_%d", f.name, i)
 			}
-		case draws:
-			for i, of := range v {
+		case samples:
+			for i, samples := range v {
 				target := ""
 				if len(v) > 1 {
 					target = fmt.Sprintf("_%d", i)
 				}
-				for j, x := range of {
+				for j, x := range samples {
 					add(x.String(), "sample%d%s", j+1, target)
 				}
 			}
 		default:
-			add(textOf(v), "%s", f.name)
+			add(formatText(v), "%s", f.name)
 		}
 	}
 	if !t.header {
@@ -140,8 +140,8 @@ func (t *csvTable) write(row []field) error {
 	return t.w.Write(t.record)
 }
 
-// textOf formats a value as the text of one cell.
-func textOf(value any) string {
+// formatText formats a value as the text of one cell.
+func formatText(value any) string {
 	switch v := value.(type) {
 	case []int:
 		return strings.Trim(fmt.Sprint(v), "[]")
@@ -151,11 +151,11 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// cell puts a ' before a name that a spreadsheet would read as a formula. The ' marks text.
-// The function checks each part between separators, because a spreadsheet may split cells
-// at characters other than commas. Numbers do not change. Only CSV files need this, so
-// .jsonl files have the original names.
-func cell(text string) string {
+// escapeFormula puts a ' before a name that a spreadsheet would read as a formula. The '
+// marks text. The function checks each part between separators, because a spreadsheet may
+// split cells at characters other than commas. Numbers do not change. Only CSV files need
+// this, so .jsonl files have the original names.
+func escapeFormula(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -186,14 +186,14 @@ const separators = ",;|\t\r\n"
 // isFormula reports whether a spreadsheet may read text as a formula. A formula begins with
 // =, +, - or @, also in full width. Blanks and quotation marks may precede it.
 func isFormula(text string) bool {
-	bare := strings.TrimLeftFunc(text, func(r rune) bool {
+	trimmed := strings.TrimLeftFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || !unicode.IsGraphic(r)
 	})
-	sign, _ := utf8.DecodeRuneInString(bare)
+	sign, _ := utf8.DecodeRuneInString(trimmed)
 	if !strings.ContainsRune("=+-@＝＋－＠", sign) {
 		return false
 	}
-	_, err := strconv.ParseFloat(strings.TrimSpace(bare), 64)
+	_, err := strconv.ParseFloat(strings.TrimSpace(trimmed), 64)
 	return err != nil
 }
 
@@ -212,15 +212,15 @@ func (t *jsonlTable) write(row []field) error {
 	t.row.Reset()
 	for i, f := range row {
 		// Encode each field by itself, because encoding a map would sort the names.
-		one, err := json.Marshal(map[string]any{f.name: f.value})
+		encoded, err := json.Marshal(map[string]any{f.name: f.value})
 		if err != nil {
 			return err
 		}
 		if i > 0 {
 			t.row.Truncate(t.row.Len() - 1)
-			one[0] = ','
+			encoded[0] = ','
 		}
-		t.row.Write(one)
+		t.row.Write(encoded)
 	}
 	t.row.WriteByte('\n')
 	_, err := t.w.Write(t.row.Bytes())
@@ -260,10 +260,10 @@ func (t *npzTable) write(row []field) error {
 			}
 			list, _ := a.Data.([]int64)
 			a.Shape, a.Data = []int{len(list)}, list
-		case draws:
+		case samples:
 			a.Shape = []int{n, len(v), len(v[0])}
-			for _, of := range v {
-				growNumbers(&a, of)
+			for _, samples := range v {
+				growNumbers(&a, samples)
 			}
 		default:
 			continue

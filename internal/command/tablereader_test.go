@@ -63,7 +63,7 @@ func TestTablesAsCommand(t *testing.T) {
 		{"ids.csv", headed + "1,9007199254740993,3,4\n", ""},
 		{"torn.parquet", packed.String()[:packed.Len()-9], "parquet"},
 	}
-	inLibrary(t)
+	useTestRuntime(t)
 	b, err := attach.Open(hoursAttach)
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +121,15 @@ func TestTablesAsCommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !sameLines(t, got.String(), string(content)) {
+		if !samePredictions(t, got.String(), string(content)) {
 			t.Errorf("%s: predicted\n%s, and the command\n%s", c.name, got.String(), content)
 		}
 	}
 }
 
-// sameLines reports whether two JSON lines have the same predictions. The command's line
-// may also have columns of the input.
-func sameLines(t *testing.T, a, b string) bool {
+// samePredictions reports whether two JSON lines have the same predictions. The command's
+// line may also have columns of the input.
+func samePredictions(t *testing.T, a, b string) bool {
 	t.Helper()
 	list, others := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range list {
@@ -138,7 +138,7 @@ func sameLines(t *testing.T, a, b string) bool {
 			return false
 		}
 		for key, v := range x {
-			if one, ok := v.(float64); ok && fmt.Sprintf("%.6g", one) == fmt.Sprintf("%.6g", y[key]) {
+			if number, ok := v.(float64); ok && fmt.Sprintf("%.6g", number) == fmt.Sprintf("%.6g", y[key]) {
 				continue
 			}
 			if fmt.Sprint(v) != fmt.Sprint(y[key]) {
@@ -152,7 +152,7 @@ func sameLines(t *testing.T, a, b string) bool {
 // TestTablesEvaluated checks that the package tables evaluates rows with targets or labels
 // as attach evaluate does.
 func TestTablesEvaluated(t *testing.T) {
-	inLibrary(t)
+	useTestRuntime(t)
 	dir := t.TempDir()
 	file := func(name string, edit func(lines []string) []string) string {
 		content, err := os.ReadFile(models + "tables/" + name)
@@ -166,7 +166,7 @@ func TestTablesEvaluated(t *testing.T) {
 		return path
 	}
 	// Labels in the file begin at 0, but the forest numbers its classes from 1.
-	counted := func(lines []string) []string {
+	addOne := func(lines []string) []string {
 		for i, line := range lines[1:] {
 			if k := len(line) - 1; k > 0 {
 				lines[i+1] = line[:k] + string(line[k]+1)
@@ -176,13 +176,13 @@ func TestTablesEvaluated(t *testing.T) {
 	}
 	forest := filepath.Join(dir, "forest.attach")
 	var stderr bytes.Buffer
-	if code := Run(t.Context(), []string{"fit", models + "tables/forest.onnx", "--x", file("levels_fit.csv", counted), "--target", "level", "-o", forest}, nil, io.Discard, &stderr); code != exitDone {
+	if code := Run(t.Context(), []string{"fit", models + "tables/forest.onnx", "--x", file("levels_fit.csv", addOne), "--target", "level", "-o", forest}, nil, io.Discard, &stderr); code != exitDone {
 		t.Fatal(stderr.String())
 	}
 	for _, c := range []struct{ bundle, path string }{
 		{hoursAttach, models + "tables/hours_test.csv"},
 		{hoursAttach, file("hours_test.csv", func(lines []string) []string { return append(lines, "20,300,0.5,12,") })},
-		{forest, file("levels_test.csv", counted)},
+		{forest, file("levels_test.csv", addOne)},
 		{forest, models + "tables/levels_test.csv"},
 	} {
 		b, err := attach.Open(c.bundle)

@@ -28,20 +28,20 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 		case string:
 			args[i] = display.Printable(a)
 		case error:
-			args[i] = sentence(a)
+			args[i] = errorText(a)
 		}
 	}
 	return fmt.Fprintf(w, format, args...)
 }
 
-// noting returns a function that prints notes to w.
-func noting(w io.Writer) modelrows.Note {
+// notePrinter returns a function that prints notes to w.
+func notePrinter(w io.Writer) modelrows.Note {
 	return func(format string, args ...any) { printf(w, format+"\n", args...) }
 }
 
-// fact prints one line of a summary: a label and a value.
-func fact(w io.Writer, what, format string, args ...any) (int, error) {
-	return printf(w, "%-10s %s\n", what, fmt.Sprintf(format, args...))
+// printFact prints one line of a summary: a label and a value.
+func printFact(w io.Writer, label, format string, args ...any) (int, error) {
+	return printf(w, "%-10s %s\n", label, fmt.Sprintf(format, args...))
 }
 
 // writeJSON prints v as indented JSON. It escapes characters that control a terminal, but
@@ -71,13 +71,14 @@ func writeJSON(w io.Writer, v any) error {
 // terminal writes text to a terminal. It escapes control characters as display.Printable
 // does, because names of files, classes, columns and tensors may come from strangers.
 type terminal struct {
-	mu  sync.Mutex
-	raw io.Writer
-	cut []byte // beginning of a character that the last write ended with
+	mu         sync.Mutex
+	raw        io.Writer
+	incomplete []byte // beginning of a character that the last write ended with
 }
 
-// onTerminal returns a writer that escapes text if w is a terminal. Otherwise it returns w.
-func onTerminal(w io.Writer) io.Writer {
+// escapeOnTerminal returns a writer that escapes text if w is a terminal. Otherwise it
+// returns w.
+func escapeOnTerminal(w io.Writer) io.Writer {
 	switch f := w.(type) {
 	case *os.File:
 		if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
@@ -97,14 +98,14 @@ func onTerminal(w io.Writer) io.Writer {
 func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := append(t.cut, b...)
+	all := append(t.incomplete, b...)
 	end := len(all)
 	for i := max(0, end-utf8.UTFMax); i < end; i++ {
 		if utf8.RuneStart(all[i]) && !utf8.FullRune(all[i:]) {
 			end = i
 		}
 	}
-	t.cut = append([]byte(nil), all[end:]...)
+	t.incomplete = append([]byte(nil), all[end:]...)
 	return len(b), t.write(all[:end])
 }
 
@@ -113,8 +114,8 @@ func (t *terminal) Write(b []byte) (int, error) {
 func (t *terminal) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cut := t.cut
-	t.cut = nil
+	cut := t.incomplete
+	t.incomplete = nil
 	return t.write(cut)
 }
 
@@ -135,13 +136,13 @@ func (t *terminal) write(text []byte) error {
 	return err
 }
 
-// longest is the maximum number of bytes of an error message. It is needed because names
-// and lists in a message may be arbitrarily long.
-const longest = 4000
+// maxErrorBytes is the maximum number of bytes of an error message. It is needed because
+// names and lists in a message may be arbitrarily long.
+const maxErrorBytes = 4000
 
-// sentence returns the message of an error on one line. It leaves out the name of the
+// errorText returns the message of an error on one line. It leaves out the name of the
 // system call.
-func sentence(err error) string {
+func errorText(err error) string {
 	text := err.Error()
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -150,8 +151,8 @@ func sentence(err error) string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	text = strings.Join(lines, "; ")
 	// Keep the end of the message, because it says what to do.
-	if len(text) > longest {
-		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	if len(text) > maxErrorBytes {
+		text = text[:maxErrorBytes/2] + " … " + text[len(text)-maxErrorBytes/2:]
 	}
 	return display.Printable(text)
 }

@@ -9,7 +9,7 @@ type topic struct {
 	name, title, summary string
 	intro                string // paragraphs before the table
 	rows                 [][2]string
-	after                string // paragraphs after the table
+	outro                string // paragraphs after the table
 }
 
 // topics returns the pages of help that do not belong to one command.
@@ -27,7 +27,7 @@ func topics() []topic {
 				{"a WebDataset", ".tar, or several as shard-{000..146}.tar."},
 				{"features", "an .npz file that `attach features` wrote, with --from-features or without MODEL.onnx: the model is then not run."},
 			},
-			after: "Images need --preprocess at fit: a JSON file with the keys of Hugging Face's preprocessor_config.json says how the model wants them resized and scaled. The .attach file keeps it.\n\n" +
+			outro: "Images need --preprocess at fit: a JSON file with the keys of Hugging Face's preprocessor_config.json says how the model wants them resized and scaled. The .attach file keeps it.\n\n" +
 				"An empty cell, NA, null or NaN in a target or label means that it is unknown. docs/reference/inputs.md has the details.",
 		},
 		{
@@ -50,7 +50,7 @@ func topics() []topic {
 				{"flag", "true if p_value is at most --alpha: do not trust this prediction"},
 				{"accept", "with --max-error: true if the prediction is among those with at most that error rate"},
 			},
-			after: "A bound is infinite (null in JSON) if the calibration rows are too few for the level, or if --side asks for the other bound. docs/reference/columns.md has the details.",
+			outro: "A bound is infinite (null in JSON) if the calibration rows are too few for the level, or if --side asks for the other bound. docs/reference/columns.md has the details.",
 		},
 		{
 			name: "gates", title: "gates: conditions for --fail-if", summary: "conditions for --fail-if, which fail a CI job",
@@ -72,7 +72,7 @@ func topics() []topic {
 				{"discoveries, outliers_lower_bound, flagged", "of an audit: a number of inputs, or a fraction of all if the bound is between 0 and 1"},
 				{"fdp_upper_bound, shift", "of an audit: the bound on the false discovery proportion, and the p-value of a shift"},
 			},
-			after: "Examples: --fail-if violated, --fail-if 'coverage<0.88', --fail-if 'false_alarm_rate@0.01>0.02', --fail-if 'discoveries>0'.",
+			outro: "Examples: --fail-if violated, --fail-if 'coverage<0.88', --fail-if 'false_alarm_rate@0.01>0.02', --fail-if 'discoveries>0'.",
 		},
 		{
 			name: "exit-status", title: "exit-status: what the exit status means", summary: "what the exit status means, and environment variables",
@@ -84,12 +84,12 @@ func topics() []topic {
 				{"ORT_LIB", "environment variable: path of the ONNX Runtime library, like --ort-lib"},
 				{"NO_COLOR", "environment variable: if set, nothing is coloured"},
 			},
-			after: "Results go to standard output; notes, progress and errors go to standard error.",
+			outro: "Results go to standard output; notes, progress and errors go to standard error.",
 		},
 	}
 }
 
-func topicNamed(name string) *topic {
+func findTopic(name string) *topic {
 	for _, t := range topics() {
 		if t.name == name {
 			return &t
@@ -117,8 +117,8 @@ func (t *topic) text() string {
 	for _, r := range t.rows {
 		heads, texts = append(heads, r[0]), append(texts, r[1])
 	}
-	definitions(&b, heads, texts)
-	for _, p := range paragraphs(t.after) {
+	writeDefinitions(&b, heads, texts)
+	for _, p := range paragraphs(t.outro) {
 		b.WriteString("\n")
 		writeWrapped(&b, p, "", "")
 	}
