@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Number and Plain write numbers from least up to most without an exponent.
-const least, most = 1e-4, 1e7
+// Number and Plain write numbers from minPlain up to maxPlain without an exponent.
+const minPlain, maxPlain = 1e-4, 1e7
 
 // Count formats a whole number: 14,379.
-func Count(n int) string { return grouped(strconv.Itoa(n)) }
+func Count(n int) string { return addCommas(strconv.Itoa(n)) }
 
-// Number formats x rounded to a number of significant digits, without trailing zeros: 1,090 and
-// 0.25, but 1.09e8 and 2.5e-6.
+// Number formats x rounded to a number of significant digits, without trailing zeros: 1,090
+// and 0.25, but 1.09e8 and 2.5e-6.
 func Number(x float64, digits int) string {
 	switch {
 	case x == 0:
@@ -30,13 +30,13 @@ func Number(x float64, digits int) string {
 	if !Plain(rounded) {
 		return Scientific(x, digits)
 	}
-	return trimmed(Fixed(rounded, max(digits-1-power, 0)))
+	return trimZeros(Fixed(rounded, max(digits-1-power, 0)))
 }
 
 // Scientific formats x rounded to a number of significant digits, with an exponent: 1.09e8.
 func Scientific(x float64, digits int) string {
 	mantissa, power := scientific(x, digits)
-	return trimmed(mantissa) + "e" + strconv.Itoa(power)
+	return trimZeros(mantissa) + "e" + strconv.Itoa(power)
 }
 
 func scientific(x float64, digits int) (mantissa string, power int) {
@@ -46,11 +46,11 @@ func scientific(x float64, digits int) (mantissa string, power int) {
 }
 
 // Plain reports whether Number formats x without an exponent.
-func Plain(x float64) bool { return x == 0 || math.Abs(x) >= least && math.Abs(x) < most }
+func Plain(x float64) bool { return x == 0 || math.Abs(x) >= minPlain && math.Abs(x) < maxPlain }
 
 // Fixed formats x with the given number of decimals: 1,234.50.
 func Fixed(x float64, decimals int) string {
-	return grouped(strconv.FormatFloat(x, 'f', decimals, 64))
+	return addCommas(strconv.FormatFloat(x, 'f', decimals, 64))
 }
 
 // Percent formats a fraction as a percentage: 5.4 %. Near 0 and 1 it adds decimals, so that
@@ -63,13 +63,13 @@ func GivenPercent(fraction float64) string { return Number(100*fraction, 6) + " 
 
 // PercentNumber formats a fraction as Percent does, without the percent sign.
 func PercentNumber(fraction float64) string {
-	const near, most = .01, 6
-	rest := 1 - fraction
+	const margin, maxDecimals = .01, 6
+	complement := 1 - fraction
 	switch {
-	case fraction > 0 && fraction < near:
+	case fraction > 0 && fraction < margin:
 		return Number(100*fraction, 2)
-	case rest > 0 && rest < near:
-		return Fixed(100*fraction, min(max(2, -int(math.Floor(math.Log10(100*rest)+1e-9))), most))
+	case complement > 0 && complement < margin:
+		return Fixed(100*fraction, min(max(2, -int(math.Floor(math.Log10(100*complement)+1e-9))), maxDecimals))
 	}
 	return Fixed(100*fraction, 1)
 }
@@ -77,16 +77,16 @@ func PercentNumber(fraction float64) string {
 // Range formats an interval of fractions as percentages: 4.8–6.0.
 func Range(low, high float64) string { return PercentNumber(low) + "–" + PercentNumber(high) }
 
-// trimmed removes trailing zeros after the decimal point.
-func trimmed(s string) string {
+// trimZeros removes trailing zeros after the decimal point.
+func trimZeros(s string) string {
 	if !strings.Contains(s, ".") {
 		return s
 	}
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// grouped puts commas between thousands: 14,379.
-func grouped(s string) string {
+// addCommas puts commas between thousands: 14,379.
+func addCommas(s string) string {
 	start := strings.IndexAny(s, "0123456789")
 	end := strings.IndexByte(s, '.')
 	if end < 0 {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// longest is the maximum length of a name in a list, in characters. Most paths are shorter.
-const longest = 200
+// maxNameLength is the maximum length of a name in a list, in characters. Most paths are
+// shorter.
+const maxNameLength = 200
 
 // List joins up to most names and counts the others: a, b and 3 more.
 func List(names []string, most int) string { return list(names, most, "s") }
@@ -17,8 +18,8 @@ func Quoted(names []string, most int) string { return list(names, most, "q") }
 func list(names []string, most int, verb string) string {
 	var shown []string
 	for _, name := range names[:min(len(names), most)] {
-		if letters := []rune(name); len(letters) > longest {
-			name = string(letters[:longest]) + "…"
+		if letters := []rune(name); len(letters) > maxNameLength {
+			name = string(letters[:maxNameLength]) + "…"
 		}
 		shown = append(shown, fmt.Sprintf("%"+verb, name))
 	}
