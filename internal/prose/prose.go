@@ -21,23 +21,25 @@ import (
 const maxWords = 30
 
 // measure holds the number of sentences, of their words, and of long sentences.
-type measure struct{ sentences, words, long int }
+type measure struct{ sentences, words, longSentences int }
 
 func (m *measure) add(o measure) {
 	m.sentences += o.sentences
 	m.words += o.words
-	m.long += o.long
+	m.longSentences += o.longSentences
 }
 
-func (m measure) mean() float64         { return float64(m.words) / max(1, float64(m.sentences)) }
-func (m measure) longFraction() float64 { return float64(m.long) / max(1, float64(m.sentences)) }
+func (m measure) mean() float64 { return float64(m.words) / max(1, float64(m.sentences)) }
+func (m measure) longFraction() float64 {
+	return float64(m.longSentences) / max(1, float64(m.sentences))
+}
 
 var (
-	inlineCode = regexp.MustCompile("`[^`]*`")
-	link       = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
-	tag        = regexp.MustCompile(`<[^>]*>`)
-	item       = regexp.MustCompile(`^\s*(?:[-*+]|\d+\.|:)\s+`)
-	sentence   = regexp.MustCompile(`[.!?]["')\]*_]*(?:\s+|$)`)
+	inlineCode  = regexp.MustCompile("`[^`]*`")
+	link        = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	htmlTag     = regexp.MustCompile(`<[^>]*>`)
+	listItem    = regexp.MustCompile(`^\s*(?:[-*+]|\d+\.|:)\s+`)
+	sentenceEnd = regexp.MustCompile(`[.!?]["')\]*_]*(?:\s+|$)`)
 )
 
 // paragraphs returns the paragraphs and list items of a Markdown page.
@@ -67,11 +69,11 @@ func paragraphs(markdown string) []string {
 		case text == "", strings.HasPrefix(text, "#"), strings.HasPrefix(text, "|"), strings.HasPrefix(text, "<!--"):
 			end()
 			continue
-		case len(current) == 0 && strings.HasPrefix(line, "    ") && !item.MatchString(line):
+		case len(current) == 0 && strings.HasPrefix(line, "    ") && !listItem.MatchString(line):
 			continue // an indented block of code
-		case item.MatchString(line):
+		case listItem.MatchString(line):
 			end()
-			line = item.ReplaceAllString(line, "")
+			line = listItem.ReplaceAllString(line, "")
 		}
 		current = append(current, strings.TrimSpace(line))
 	}
@@ -79,14 +81,14 @@ func paragraphs(markdown string) []string {
 	return list
 }
 
-// of measures a Markdown page.
-func of(markdown string) measure {
+// measurePage measures a Markdown page.
+func measurePage(markdown string) measure {
 	var m measure
 	for _, p := range paragraphs(markdown) {
 		p = inlineCode.ReplaceAllString(p, "code")
 		p = link.ReplaceAllString(p, "$1")
-		p = tag.ReplaceAllString(p, "")
-		for _, s := range sentence.Split(p, -1) {
+		p = htmlTag.ReplaceAllString(p, "")
+		for _, s := range sentenceEnd.Split(p, -1) {
 			n := 0
 			for _, word := range strings.Fields(s) {
 				if strings.ContainsFunc(word, func(r rune) bool {
@@ -101,7 +103,7 @@ func of(markdown string) measure {
 			m.sentences++
 			m.words += n
 			if n > maxWords {
-				m.long++
+				m.longSentences++
 			}
 		}
 	}
@@ -129,27 +131,27 @@ func main() {
 		if path == "-" {
 			content, err := io.ReadAll(os.Stdin)
 			if err != nil {
-				fail(err)
+				exitWith(err)
 			}
-			show("standard input", of(string(content)))
+			show("standard input", measurePage(string(content)))
 			continue
 		}
 		list, err := pagesBelow(path)
 		if err != nil {
-			fail(err)
+			exitWith(err)
 		}
 		for _, page := range list {
 			content, err := os.ReadFile(page)
 			if err != nil {
-				fail(err)
+				exitWith(err)
 			}
-			show(page, of(string(content)))
+			show(page, measurePage(string(content)))
 		}
 	}
 	fmt.Printf("%5d sentences  %5.1f words  %5.1f %% above %d  all\n", total.sentences, total.mean(), 100*total.longFraction(), maxWords)
 }
 
-func fail(err error) {
+func exitWith(err error) {
 	fmt.Fprintln(os.Stderr, "prose:", err)
 	os.Exit(1)
 }

@@ -18,7 +18,7 @@ import (
 func TestMeasure(t *testing.T) {
 	page := "# Title\n\nOne two three. Four `five six`, [seven](x.md)!\n\n    code is left out\n\n- An item of\n  five words\n\n| a | table |\n\n```sh\nmore code\n```\n" +
 		strings.Repeat("word ", 31) + "\n"
-	if got, want := of(page), (measure{sentences: 4, words: 3 + 3 + 5 + 31, long: 1}); got != want {
+	if got, want := measurePage(page), (measure{sentences: 4, words: 3 + 3 + 5 + 31, longSentences: 1}); got != want {
 		t.Errorf("measured %+v, want %+v", got, want)
 	}
 }
@@ -33,7 +33,7 @@ func TestSentences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := of(string(content))
+		m := measurePage(string(content))
 		total.add(m)
 		if m.sentences > 20 && (m.mean() > 18 || m.longFraction() > .1) {
 			t.Errorf("%s: %.1f words a sentence, %.1f %% of sentences above %d words", page, m.mean(), 100*m.longFraction(), maxWords)
@@ -55,29 +55,29 @@ func userPages(t *testing.T) []string {
 	return append(list, docs...)
 }
 
-// word is a term that the docs must not use, and the term to use instead.
-type word struct {
-	not, say string
-	pages    bool // only pages are checked, not strings in Go code
-	except   []string
+// forbiddenTerm is a term that the docs must not use, and the term to use instead.
+type forbiddenTerm struct {
+	pattern, instead string
+	pagesOnly        bool // only pages are checked, not strings in Go code
+	exceptions       []string
 }
 
-// words lists the forbidden terms. An exception is a text in which the term is right. The
-// reason stands beside it.
-var words = []word{
-	{not: `promis(e|es|ed|ing)\b`, say: "guarantee"},
-	{not: `in-domain`, say: "in-distribution"},
-	{not: `out-of-domain`, say: "out-of-distribution (OOD)"},
-	{not: `endless`, say: "infinite, unbounded"},
-	{not: `sets? of classes`, say: "prediction set", except: []string{
+// forbiddenTerms lists the forbidden terms. An exception is a text in which the term is
+// right. The reason stands beside it.
+var forbiddenTerms = []forbiddenTerm{
+	{pattern: `promis(e|es|ed|ing)\b`, instead: "guarantee"},
+	{pattern: `in-domain`, instead: "in-distribution"},
+	{pattern: `out-of-domain`, instead: "out-of-distribution (OOD)"},
+	{pattern: `endless`, instead: "infinite, unbounded"},
+	{pattern: `sets? of classes`, instead: "prediction set", exceptions: []string{
 		"A set of classes that contains the true class", // the definition in the glossary
 	}},
-	{not: `from elsewhere`, say: "out-of-distribution"},
-	{not: `surest`, say: "most confident"},
-	{not: `nobody`, say: "name who does what"},
-	{not: `quantile head`, say: "interval model"},
-	{not: `bundles?\b`, say: ".attach file", pages: true},
-	{not: `by tenths?\b|worst tenth|tenth of the predictions?`, say: "decile"},
+	{pattern: `from elsewhere`, instead: "out-of-distribution"},
+	{pattern: `surest`, instead: "most confident"},
+	{pattern: `nobody`, instead: "name who does what"},
+	{pattern: `quantile head`, instead: "interval model"},
+	{pattern: `bundles?\b`, instead: ".attach file", pagesOnly: true},
+	{pattern: `by tenths?\b|worst tenth|tenth of the predictions?`, instead: "decile"},
 }
 
 // TestWords checks that no forbidden term appears in what users read. It checks the pages,
@@ -91,21 +91,21 @@ func TestWords(t *testing.T) {
 		}
 		texts[page] = withoutCode(string(content))
 	}
-	for path, text := range literals(t) {
+	for path, text := range stringLiterals(t) {
 		texts[path] = text
 	}
-	for _, w := range words {
-		pattern := regexp.MustCompile(`(?i)\b(?:` + w.not + `)`)
+	for _, w := range forbiddenTerms {
+		pattern := regexp.MustCompile(`(?i)\b(?:` + w.pattern + `)`)
 		for path, text := range texts {
-			if w.pages && strings.HasSuffix(path, ".go") {
+			if w.pagesOnly && strings.HasSuffix(path, ".go") {
 				continue
 			}
 			for i, line := range strings.Split(text, "\n") {
 				found := pattern.FindString(line)
-				if found == "" || slices.ContainsFunc(w.except, func(e string) bool { return strings.Contains(line, e) }) {
+				if found == "" || slices.ContainsFunc(w.exceptions, func(e string) bool { return strings.Contains(line, e) }) {
 					continue
 				}
-				t.Errorf("%s:%d: %q: say %s: %.160s", path, i+1, found, w.say, strings.TrimSpace(line))
+				t.Errorf("%s:%d: %q: say %s: %.160s", path, i+1, found, w.instead, strings.TrimSpace(line))
 			}
 		}
 	}
@@ -129,17 +129,18 @@ func withoutCode(markdown string) string {
 	return strings.Join(out, "")
 }
 
-// packages lists the packages with strings that users see.
-var packages = []string{
+// userFacingPackages lists the packages with strings that users see.
+var userFacingPackages = []string{
 	".", "baselines", "calibrate", "evaluate", "featurize", "featurize/serve", "heads", "heads/fit", "internal/audit", "internal/audit/engine", "internal/command",
 	"internal/data/inputs", "internal/data/tokenizer", "internal/display", "internal/fitting", "internal/modelrows", "internal/numeric/hypothesis", "internal/report", "ood", "ood/compare", "preprocess", "tables",
 }
 
-// literals returns the string literals of the packages, by file. Each literal stays on its line.
-func literals(t *testing.T) map[string]string {
+// stringLiterals returns the string literals of the packages, by file. Each literal stays
+// on its line.
+func stringLiterals(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pkg := range packages {
+	for _, pkg := range userFacingPackages {
 		entries, err := os.ReadDir(filepath.Join("../..", pkg))
 		if err != nil {
 			t.Fatal(err)
