@@ -119,7 +119,7 @@ func scriptFails(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
 	}
 	before := snapshot(ts)
-	code, stdout, stderr := attach(ts, args[2:])
+	code, stdout, stderr := runAttach(ts, args[2:])
 	if want, _ := strconv.Atoi(args[0]); code != want {
 		ts.Fatalf("exit code %d, want %d: %s", code, want, stderr)
 	}

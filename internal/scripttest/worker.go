@@ -84,16 +84,16 @@ func (w *worker) stop() {
 	}
 }
 
-// environment lists the variables that the command reads. A worker keeps the variables it
-// was started with. Therefore attach starts a new process for each command if the script
-// has changed one of them.
-var environment = [...]string{"ORT_LIB", "HOME", "XDG_CACHE_HOME", "PATH", "NO_COLOR"}
+// commandVariables lists the variables that the command reads. A worker keeps the variables
+// it was started with. Therefore runAttach starts a new process for each command if the
+// script has changed one of them.
+var commandVariables = [...]string{"ORT_LIB", "HOME", "XDG_CACHE_HOME", "PATH", "NO_COLOR"}
 
-// attach runs the command, in the worker if possible, and returns its exit status and
+// runAttach runs the command, in the worker if possible, and returns its exit status and
 // output.
-func attach(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
+func runAttach(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
 	w := ts.Value("worker").(*worker)
-	for _, name := range environment {
+	for _, name := range commandVariables {
 		if value := ts.Getenv(name); value != "" && !slices.Contains(w.env, name+"="+value) {
 			err := ts.Exec("attach", args...)
 			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -124,7 +124,7 @@ func attach(ts *testscript.TestScript, args []string) (code int, stdout, stderr 
 
 // scriptAttach implements the script command attach.
 func scriptAttach(ts *testscript.TestScript, neg bool, args []string) {
-	code, _, stderr := attach(ts, args)
+	code, _, stderr := runAttach(ts, args)
 	if neg != (code != 0) {
 		ts.Fatalf("attach ended with status %d: %s", code, stderr)
 	}
