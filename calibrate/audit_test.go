@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
+func isNear(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 // TestAuditAgreesWithNonconform compares discoveries, bounds and tests with the results of
 // nonconform, online-fdr and SciPy for the same p-values.
@@ -48,13 +48,13 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 		storeyCases += len(s.Storey)
 		for _, want := range append(s.BH, s.Storey...) {
 			d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: want.Q, Lambda: want.Lambda})
-			if err != nil || d.Count != want.Count || !near(d.PValue, want.P) {
+			if err != nil || d.Count != want.Count || !isNear(d.PValue, want.P) {
 				t.Errorf("set %d: %+v, want %+v, %v", i, d, want, err)
 			}
 		}
 		for _, want := range s.Bounds {
 			for k, p := range calibrate.ConditionalPValues(n, want.Delta) {
-				if !near(p, want.Conditional[k]) {
+				if !isNear(p, want.Conditional[k]) {
 					t.Errorf("set %d: conditional p-value %d is %v, want %v", i, k, p, want.Conditional[k])
 				}
 			}
@@ -66,12 +66,12 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 				t.Errorf("set %d: %d outliers, want %d, %v", i, b.Outliers(r), want.Outliers, err)
 			}
 			for k, fdp := range want.FDP {
-				if got := b.FDP(r, float64(k+1)/float64(n+1)); !near(got, fdp) {
+				if got := b.FDP(r, float64(k+1)/float64(n+1)); !isNear(got, fdp) {
 					t.Errorf("set %d: FDP %d is %v, want %v", i, k, got, fdp)
 				}
 			}
 		}
-		if higher, lower := r.Shift(); !near(higher, s.Shift.Higher) || !near(lower, s.Shift.Lower) {
+		if higher, lower := r.Shift(); !isNear(higher, s.Shift.Higher) || !isNear(lower, s.Shift.Lower) {
 			t.Errorf("set %d: %v, %v, want %+v", i, higher, lower, s.Shift)
 		}
 	}
@@ -84,16 +84,16 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 // of the inliers. All orders are equally likely. It returns the number of orders.
 func forEachOrder(n, m int, f func(calibrate.Ranks)) (count int) {
 	r := calibrate.NewRanks(n)
-	var place func(k, left int)
-	place = func(k, left int) {
+	var place func(k, remaining int)
+	place = func(k, remaining int) {
 		if k == n {
-			r[k] = left
+			r[k] = remaining
 			f(r)
 			count++
 			return
 		}
-		for r[k] = 0; r[k] <= left; r[k]++ {
-			place(k+1, left-r[k])
+		for r[k] = 0; r[k] <= remaining; r[k]++ {
+			place(k+1, remaining-r[k])
 		}
 	}
 	place(0, m)
@@ -218,8 +218,8 @@ func TestAuditBoundsBySimulation(t *testing.T) {
 			}
 			found += b.Outliers(all)
 		}
-		if share := float64(missed) / trials; share > delta || share < delta/4 {
-			t.Errorf("with %d outliers bounds are violated in %v of draws, %v asked", outliers, share, delta)
+		if fraction := float64(missed) / trials; fraction > delta || fraction < delta/4 {
+			t.Errorf("with %d outliers bounds are violated in %v of draws, %v asked", outliers, fraction, delta)
 		}
 		if mean := float64(found) / trials; outliers > 0 && mean < .7*float64(outliers) {
 			t.Errorf("%v of %d outliers are found", mean, outliers)
@@ -320,8 +320,8 @@ func TestConditionalPValues(t *testing.T) {
 			}
 		}
 	}
-	if share := float64(missed) / trials; share > delta || share < delta/4 {
-		t.Errorf("missed in %v of calibration sets, %v asked", share, delta)
+	if fraction := float64(missed) / trials; fraction > delta || fraction < delta/4 {
+		t.Errorf("missed in %v of calibration sets, %v asked", fraction, delta)
 	}
 	for _, n := range []int{0, 1, 2, 3} {
 		p := calibrate.ConditionalPValues(n, delta)
@@ -339,10 +339,10 @@ func TestShiftFindsOutliers(t *testing.T) {
 	for range 300 {
 		n := 1 + rng.IntN(300)
 		r := calibrate.NewRanks(n)
-		share := rng.Float64() * .2
+		fraction := rng.Float64() * .2
 		for range 1 + rng.IntN(500) {
 			p := rng.Float64()
-			if rng.Float64() < share {
+			if rng.Float64() < fraction {
 				p *= .01
 			}
 			r[int(p*float64(n+1))]++

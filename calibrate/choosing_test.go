@@ -79,7 +79,7 @@ func TestRealisedFalseAlarms(t *testing.T) {
 			t.Fatal(err)
 		}
 		// New scores are uniform, so a fraction 1 − Threshold of them is flagged.
-		if share := 1 - c.Threshold(alpha); math.Abs(share-alpha) <= alpha/5 {
+		if fraction := 1 - c.Threshold(alpha); math.Abs(fraction-alpha) <= alpha/5 {
 			within++
 		}
 	}

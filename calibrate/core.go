@@ -19,7 +19,7 @@ func (c baseInterval) score(y float64) float64 {
 func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alpha float64, r rectifier) baseInterval {
 	c := baseInterval{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == conformal.CIR {
-		c.lo, c.hi = q.narrowest(row, 1-alpha)
+		c.lo, c.hi = q.narrowestInterval(row, 1-alpha)
 	}
 	switch {
 	case o.Score == conformal.CQRM:
@@ -41,7 +41,7 @@ func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alph
 // mass. If no interval within Levels is narrower than the central one, it returns the
 // central one. The width is piecewise linear in the lower level, so it is smallest if one
 // of the ends is at one of Levels.
-func (q QuantileCalibration) narrowest(row []float32, mass float64) (lo, hi float64) {
+func (q QuantileCalibration) narrowestInterval(row []float32, mass float64) (lo, hi float64) {
 	tail := (1 - mass) / 2
 	lo, hi = q.quantile(row, tail), q.quantile(row, 1-tail)
 	last := q.Levels[len(q.Levels)-1]

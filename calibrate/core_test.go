@@ -34,7 +34,7 @@ func TestScoresReference(t *testing.T) {
 			t.Errorf("no intervals of %s", score)
 		}
 		for i, ends := range want {
-			lo, hi := intervalOf(t, q, IntervalOptions{Score: score}, r.Quantiles[len(r.Y)+i], r.Alpha)
+			lo, hi := predictInterval(t, q, IntervalOptions{Score: score}, r.Quantiles[len(r.Y)+i], r.Alpha)
 			near(t, score+" lower end", lo, ends[0], 1e-5)
 			near(t, score+" upper end", hi, ends[1], 1e-5)
 		}
@@ -43,7 +43,7 @@ func TestScoresReference(t *testing.T) {
 
 // exponential returns the quantiles of x + e at levels, for an exponential variable e with
 // mean 1+x.
-func exponential(x float64, levels []float64) []float32 {
+func exponentialQuantiles(x float64, levels []float64) []float32 {
 	row := make([]float32, len(levels))
 	for l, level := range levels {
 		row[l] = float32(x - (1+x)*math.Log1p(-level))
@@ -61,23 +61,23 @@ func TestNarrowest(t *testing.T) {
 		levels = append(levels, l)
 	}
 	q := QuantileCalibration{Levels: levels}
-	row := exponential(2, levels)
+	row := exponentialQuantiles(2, levels)
 	mirrored, symmetric := make([]float32, len(row)), make([]float32, len(row))
 	for l := range row {
 		mirrored[l], symmetric[l] = -row[len(row)-1-l], float32(l)
 	}
 	for _, alpha := range []float64{.05, .1, .4} {
-		lo, hi := q.narrowest(row, 1-alpha)
+		lo, hi := q.narrowestInterval(row, 1-alpha)
 		near(t, "lower end", lo, 2-3*math.Log(.999), 1e-6)
 		near(t, "upper end", hi, 2-3*math.Log(alpha-.001), 1e-5)
-		a, b := q.narrowest(mirrored, 1-alpha)
+		a, b := q.narrowestInterval(mirrored, 1-alpha)
 		near(t, "mirrored lower end", a, -hi, 1e-5)
 		near(t, "mirrored upper end", b, -lo, 1e-5)
-		a, b = q.narrowest(symmetric, 1-alpha)
+		a, b = q.narrowestInterval(symmetric, 1-alpha)
 		near(t, "width for a symmetric variable", b-a, 1000*(1-alpha), 1e-6)
 	}
 	// No two levels differ by 0.9989, so the result is the central interval.
-	if a, b := q.narrowest(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
+	if a, b := q.narrowestInterval(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
 		t.Errorf("from %v to %v beyond all levels, want the central interval", a, b)
 	}
 	// No pair of levels on a fine grid may give a narrower interval.
@@ -90,7 +90,7 @@ func TestNarrowest(t *testing.T) {
 			row[l] = float32(at)
 		}
 		mass := .1 + .85*rng.Float64()
-		lo, hi := coarse.narrowest(row, mass)
+		lo, hi := coarse.narrowestInterval(row, mass)
 		for from := .01; from+mass <= .99; from += .0007 {
 			if a, b := coarse.quantile(row, from), coarse.quantile(row, from+mass); b-a < hi-lo-1e-5 {
 				t.Fatalf("from %v to %v is narrower than from %v to %v, of mass %v", a, b, lo, hi, mass)
@@ -104,7 +104,7 @@ func TestNarrowest(t *testing.T) {
 func TestScoresCover(t *testing.T) {
 	const repeats, all = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
-	predict := func(x float64) []float32 { return exponential(x+.3*x*x, levels) }
+	predict := func(x float64) []float32 { return exponentialQuantiles(x+.3*x*x, levels) }
 	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {
 		n := all
 		if score == "rcp" {
@@ -118,18 +118,18 @@ func TestScoresCover(t *testing.T) {
 				var row [][]float32
 				var y []float64
 				for i := range all + 1 {
-					x, v := skewed(rng)
+					x, v := drawSkewed(rng)
 					v = float64(float32(v))
 					other := float64(float32(10 * (v + x*rng.NormFloat64())))
 					if i == all {
 						row, y = [][]float32{predict(x), predict(-x)}, []float64{v, other}
 						break
 					}
-					for t, of := range []float64{x, -x} {
-						targets[t].Grid, targets[t].Y = append(targets[t].Grid, predict(of)...), append(targets[t].Y, float32([]float64{v, other}[t]))
+					for t, input := range []float64{x, -x} {
+						targets[t].Grid, targets[t].Y = append(targets[t].Grid, predict(input)...), append(targets[t].Y, float32([]float64{v, other}[t]))
 					}
 				}
-				if lo, hi := intervalOf(t, targets[0], IntervalOptions{Score: score}, row[0], alpha); lo <= y[0] && y[0] <= hi {
+				if lo, hi := predictInterval(t, targets[0], IntervalOptions{Score: score}, row[0], alpha); lo <= y[0] && y[0] <= hi {
 					single++
 				}
 				v, err := NewIntervals(targets, IntervalOptions{Score: score, Joint: true}, alpha)
@@ -161,16 +161,16 @@ func TestScoresOfSkewed(t *testing.T) {
 	q := QuantileCalibration{Levels: levels}
 	for range n {
 		x := rng.Float64()
-		q.Grid, q.Y = append(q.Grid, exponential(x, levels)...), append(q.Y, float32(x+(1+x)*rng.ExpFloat64()))
+		q.Grid, q.Y = append(q.Grid, exponentialQuantiles(x, levels)...), append(q.Y, float32(x+(1+x)*rng.ExpFloat64()))
 	}
-	row := exponential(.5, levels)
+	row := exponentialQuantiles(.5, levels)
 	width := func(score string) float64 {
-		lo, hi := intervalOf(t, q, IntervalOptions{Score: score}, row, alpha)
+		lo, hi := predictInterval(t, q, IntervalOptions{Score: score}, row, alpha)
 		return hi - lo
 	}
 	near(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
 	near(t, "width by cir as a fraction of it", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
-	lo, hi := intervalOf(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
+	lo, hi := predictInterval(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
 	low, median, high := q.quantile(row, .3), q.quantile(row, .5), q.quantile(row, .7)
 	near(t, "fraction of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
 	if (hi-high)*(low-lo) == 0 {

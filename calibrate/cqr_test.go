@@ -30,7 +30,7 @@ func TestCQRMargin(t *testing.T) {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
-	interval := func(lo, hi, alpha float64) (float64, float64) { return intervalBetween(c, lo, hi, alpha, 0) }
+	interval := func(lo, hi, alpha float64) (float64, float64) { return calibratedInterval(c, lo, hi, alpha, 0) }
 	if a, b := interval(3, 4, 0.4); a != 2.75 || b != 4.25 {
 		t.Errorf("interval [%v, %v], want [2.75, 4.25]", a, b)
 	}
@@ -55,13 +55,13 @@ func symmetricIntervals(lower, upper []float64) []baseInterval {
 }
 
 // intervalBetween returns the calibrated interval that starts from lo and hi.
-func intervalBetween(j jointBox, lo, hi, alpha, tau float64) (lower, upper float64) {
-	a, b := boxOf(j, symmetricIntervals([]float64{lo}, []float64{hi}), alpha, tau)
+func calibratedInterval(j jointBox, lo, hi, alpha, tau float64) (lower, upper float64) {
+	a, b := boxEnds(j, symmetricIntervals([]float64{lo}, []float64{hi}), alpha, tau)
 	return a[0], b[0]
 }
 
 // intervalOf returns the calibrated interval of a row of quantiles.
-func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []float32, alpha float64) (lower, upper float64) {
+func predictInterval(t *testing.T, q QuantileCalibration, o IntervalOptions, row []float32, alpha float64) (lower, upper float64) {
 	t.Helper()
 	v, err := NewIntervals([]QuantileCalibration{q}, o, alpha)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestCQRCoverage(t *testing.T) {
 		}
 		x, y := draw()
 		for a, alpha := range alphas {
-			lo, hi := intervalOf(t, q, IntervalOptions{}, predict(x), alpha)
+			lo, hi := predictInterval(t, q, IntervalOptions{}, predict(x), alpha)
 			if lo <= y && y <= hi {
 				covered[a]++
 			}

@@ -177,7 +177,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 	if v.options.Smoothed {
 		for t := range lower {
-			lower[t], upper[t] = inward(lower[t], upper[t])
+			lower[t], upper[t] = roundInward(lower[t], upper[t])
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 // inward rounds the ends of an interval inwards to float32. The interval keeps all targets,
 // because targets are float32. An open end still differs from a closed one when both are
 // printed with the digits of a float32.
-func inward(lower, upper float64) (float64, float64) {
+func roundInward(lower, upper float64) (float64, float64) {
 	a, b := float32(lower), float32(upper)
 	if float64(a) < lower {
 		a = math.Nextafter32(a, float32(math.Inf(1)))

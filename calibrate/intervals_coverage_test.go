@@ -20,7 +20,7 @@ func checkCoverage(t *testing.T, what string, covered, repeats, n int, alpha flo
 }
 
 // skewed draws an input and a target whose spread increases with the input.
-func skewed(rng *rand.Rand) (x, y float64) {
+func drawSkewed(rng *rand.Rand) (x, y float64) {
 	x = rng.Float64()
 	return x, x + (0.1+x)*(rng.ExpFloat64()-0.5)
 }
@@ -54,7 +54,7 @@ func TestByGroupCoverage(t *testing.T) {
 			y := x + noise[g]*rng.NormFloat64()
 			for a, alpha := range alphas {
 				row := []float32{float32(x - .2), float32(x + .1)}
-				if lo, hi := intervalOf(t, parts[name], IntervalOptions{}, row, alpha); lo <= y && y <= hi {
+				if lo, hi := predictInterval(t, parts[name], IntervalOptions{}, row, alpha); lo <= y && y <= hi {
 					covered[name][a]++
 				}
 			}
@@ -83,10 +83,10 @@ func TestOneSidedCoverage(t *testing.T) {
 	for range repeats {
 		q := QuantileCalibration{Levels: levels}
 		for range n {
-			x, y := skewed(rng)
+			x, y := drawSkewed(rng)
 			q.Grid, q.Y = append(q.Grid, grid(x)...), append(q.Y, float32(y))
 		}
-		x, y := skewed(rng)
+		x, y := drawSkewed(rng)
 		y = float64(float32(y))
 		for side, count := range covered {
 			for a, alpha := range alphas {
@@ -136,7 +136,7 @@ func TestJointCoverage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := boxOf(j, intervalsByWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
+		a, b := boxEnds(j, intervalsByWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {
@@ -166,7 +166,7 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 	grid := func(x float64) []float32 { return []float32{float32(x), float32(x + 0.1), float32(x + 0.15)} }
 	for name, steps := range map[string]float64{"fine": 1 << 20, "tied": 4} {
 		draw := func() (float64, float64) {
-			x, y := skewed(rng)
+			x, y := drawSkewed(rng)
 			return math.Round(x*steps) / steps, math.Round(y*steps) / steps
 		}
 		probabilities := []float64{0.1, 0.5, 0.9, 0.95}

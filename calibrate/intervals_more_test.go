@@ -52,7 +52,7 @@ func intervalsByWidth(lo, hi []float64) []baseInterval {
 	return intervals
 }
 
-func boxOf(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper []float64) {
+func boxEnds(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper []float64) {
 	lower, upper = make([]float64, len(base)), make([]float64, len(base))
 	j.ends(lower, upper, base, alpha, tau)
 	return lower, upper
@@ -70,18 +70,18 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := boxOf(j, intervalsByWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := boxEnds(j, intervalsByWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := boxOf(j, intervalsByWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := boxEnds(j, intervalsByWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }
 
 func TestDistributionByHand(t *testing.T) {
 	q, distribution := calibratePoints(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
-	d := distribution(point(10, 1))
+	d := distribution(pointQuantiles(10, 1))
 	for _, tt := range []struct{ y, tau, want float64 }{
 		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
 		{13, 0, 0.6}, {20, 0, 0.8}, {20, 1, 1},
@@ -96,10 +96,10 @@ func TestDistributionByHand(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
-		near(t, "interpolated quantile", d.interpolated(tt.level), tt.want, 1e-12)
+		near(t, "interpolated quantile", d.interpolatedQuantile(tt.level), tt.want, 1e-12)
 	}
-	none := Distribution{calibration: q, row: point(0, 1)}
-	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolated(0.5)) {
+	none := Distribution{calibration: q, row: pointQuantiles(0, 1)}
+	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolatedQuantile(0.5)) {
 		t.Error("a distribution without calibration rows is not trivial")
 	}
 	if !math.IsNaN(d.CDF(nan, 0.5)) {
@@ -147,7 +147,7 @@ func TestDistributionInverse(t *testing.T) {
 			if before, after := d.CDF(c-1e-6, tau), d.CDF(c+1e-6, tau); before >= level || after < level {
 				t.Fatalf("around quantile %v, %v, the distribution function is %v and %v", level, c, before, after)
 			}
-			if lo, mid, hi := d.Quantile(level, 1), d.interpolated(level), d.Quantile(level, 0); lo > mid+1e-9 && lo > d.interpolated(0) || mid > hi+1e-9 {
+			if lo, mid, hi := d.Quantile(level, 1), d.interpolatedQuantile(level), d.Quantile(level, 0); lo > mid+1e-9 && lo > d.interpolatedQuantile(0) || mid > hi+1e-9 {
 				t.Fatalf("interpolated quantile %v is not between %v and %v", mid, lo, hi)
 			}
 		}
@@ -160,7 +160,7 @@ func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)
 	_, distribution := calibratePoints(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
-	distribution(point(100, 2)).Sample(draws, 1, 1)
+	distribution(pointQuantiles(100, 2)).Sample(draws, 1, 1)
 	below := 0
 	for _, v := range draws {
 		if v < 102 || v > 118 {
@@ -172,8 +172,8 @@ func TestSample(t *testing.T) {
 	}
 	near(t, "fraction of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
 	again, other := make([]float64, 4), make([]float64, 4)
-	distribution(point(100, 2)).Sample(again, 1, 1)
-	distribution(point(100, 2)).Sample(other, 1, 2)
+	distribution(pointQuantiles(100, 2)).Sample(again, 1, 1)
+	distribution(pointQuantiles(100, 2)).Sample(other, 1, 2)
 	if !slices.Equal(again, draws[:4]) || slices.Equal(again, other) {
 		t.Errorf("draws %v and %v of the rows 1 and 2, first %v", again, other, draws[:4])
 	}

@@ -73,18 +73,18 @@ func TestByGroupReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			lo, hi := intervalOf(t, parts[strconv.Itoa(r.NewGroups[i])], IntervalOptions{}, []float32{float32(p)}, alpha)
+			lo, hi := predictInterval(t, parts[strconv.Itoa(r.NewGroups[i])], IntervalOptions{}, []float32{float32(p)}, alpha)
 			checkFinite(t, "lower end", lo, want[i][0], -1)
 			checkFinite(t, "upper end", hi, want[i][1], 1)
 		}
 	}
-	if lo, hi := intervalOf(t, parts["2"], IntervalOptions{}, []float32{0}, .1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
+	if lo, hi := predictInterval(t, parts["2"], IntervalOptions{}, []float32{0}, .1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
 		t.Errorf("a group of five rows has [%v, %v] at a level that needs nine", lo, hi)
 	}
 }
 
 // point returns quantiles for which a target y has the score 0.5 + (y−predicted)/scale.
-func point(predicted, scale float64) []float32 {
+func pointQuantiles(predicted, scale float64) []float32 {
 	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
 }
 
@@ -98,7 +98,7 @@ func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalib
 		if scale != nil {
 			s = scale[i]
 		}
-		q.Grid, q.Y = append(q.Grid, point(p, s)...), append(q.Y, float32(y[i]))
+		q.Grid, q.Y = append(q.Grid, pointQuantiles(p, s)...), append(q.Y, float32(y[i]))
 	}
 	s, err := q.PredictiveSystem()
 	if err != nil {
@@ -125,7 +125,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 	_, scaled := calibratePoints(t, r.Predicted, r.Scale, r.Y)
 	_, plain := calibratePoints(t, r.Predicted, nil, r.Y)
 	for i, p := range r.New {
-		d := scaled(point(p, r.NewScale[i]))
+		d := scaled(pointQuantiles(p, r.NewScale[i]))
 		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
 			checkFinite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
@@ -133,7 +133,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 		for l, level := range r.LowerLevels {
 			checkFinite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
-		d = plain(point(p, 1))
+		d = plain(pointQuantiles(p, 1))
 		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
 		near(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
 	}
@@ -148,7 +148,7 @@ func TestJointReference(t *testing.T) {
 	}
 	near(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := boxOf(c, intervalsByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
+		lo, hi := boxEnds(c, intervalsByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

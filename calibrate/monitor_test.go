@@ -70,8 +70,8 @@ func TestMonitorMeetsItsGuarantee(t *testing.T) {
 // rows, at the beginning of a stream and after a long time.
 func TestMonitorDetectsDrift(t *testing.T) {
 	for _, drift := range []struct {
-		share, mean float64
-		maxRows     int
+		fraction, mean float64
+		maxRows        int
 	}{{.2, 4, 100}, {.05, 4, 500}, {1, .5, 1000}, {1, 2, 50}} {
 		for _, before := range []int{0, 50000} {
 			rng := rand.New(rand.NewPCG(2, 2))
@@ -84,13 +84,13 @@ func TestMonitorDetectsDrift(t *testing.T) {
 			}
 			for !m.Alarm(.01) && m.Rows() < before+10000 {
 				score := rng.NormFloat64()
-				if rng.Float64() < drift.share {
+				if rng.Float64() < drift.fraction {
 					score += drift.mean
 				}
 				m.Add(score)
 			}
-			if took := m.Rows() - before; took > drift.maxRows {
-				t.Errorf("%+v after %d rows is detected after %d rows", drift, before, took)
+			if rowsToAlarm := m.Rows() - before; rowsToAlarm > drift.maxRows {
+				t.Errorf("%+v after %d rows is detected after %d rows", drift, before, rowsToAlarm)
 			}
 		}
 	}

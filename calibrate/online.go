@@ -84,16 +84,16 @@ func (o *Online) Level() float64 {
 	o.check()
 	t := o.Rows + 1
 	if !o.LORD {
-		return o.FDR * spending(t, o.Horizon) * float64(len(o.Discoveries)+1)
+		return o.FDR * gamma(t, o.Horizon) * float64(len(o.Discoveries)+1)
 	}
 	wealth := cmp.Or(o.Wealth, o.FDR/2)
-	level := wealth * spending(t, 0)
+	level := wealth * gamma(t, 0)
 	for i, discovery := range o.Discoveries {
 		reward := o.FDR
 		if i == 0 {
 			reward -= wealth
 		}
-		level += reward * spending(t-discovery, 0)
+		level += reward * gamma(t-discovery, 0)
 	}
 	return level
 }
@@ -113,7 +113,7 @@ func (o *Online) Test(p float64) bool {
 // spending returns γ(t). The sum of γ(t) over all t is at most 1. With a horizon, γ is
 // constant up to the horizon and 0 after it. Without a horizon, γ is the sequence that
 // Javanmard and Montanari use.
-func spending(t, horizon int) float64 {
+func gamma(t, horizon int) float64 {
 	switch x := float64(t); {
 	case horizon > 0 && t <= horizon:
 		return 1 / float64(horizon)

@@ -44,7 +44,7 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 			{"LORD++ with more wealth", calibrate.Online{FDR: s.FDR, LORD: true, Wealth: .9 * s.FDR}, s.Rich},
 		} {
 			for k, p := range s.P {
-				if k%20 == 0 && !near(test.Level(), test.want.Levels[k/20]) {
+				if k%20 == 0 && !isNear(test.Level(), test.want.Levels[k/20]) {
 					t.Fatalf("stream %d, %s: level %d is %v, want %v", i, test.name, k, test.Level(), test.want.Levels[k/20])
 				}
 				if test.name == "e-LOND" {
@@ -70,7 +70,7 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 func TestOnlineFalseDiscoveries(t *testing.T) {
 	const trials, n, rows, fdr = 100, 20000, 100, .2
 	rng := rand.New(rand.NewPCG(5, 5))
-	var shares, power [4]float64
+	var fractions, power [4]float64
 	for range trials {
 		scores := make([]float64, n)
 		for i := range scores {
@@ -82,7 +82,7 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 		}
 		conditional := calibrate.ConditionalPValues(n, .1)
 		lond, elond := calibrate.Online{FDR: fdr, Horizon: rows}, calibrate.Online{FDR: fdr, Horizon: rows}
-		londForever, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
+		londUnlimited, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
 		var all, falseDiscoveries [4]float64
 		var outliers float64
 		for range rows {
@@ -98,7 +98,7 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 				e = (n + 1) / 20.
 			}
 			q := conditional[int(math.Round(p*float64(len(conditional))))-1]
-			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), londForever.Test(p), lord.Test(q)} {
+			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), londUnlimited.Test(p), lord.Test(q)} {
 				if discovery {
 					all[i]++
 					if !outlier {
@@ -108,14 +108,14 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 			}
 		}
 		for i := range all {
-			shares[i] += falseDiscoveries[i] / max(1, all[i]) / trials
+			fractions[i] += falseDiscoveries[i] / max(1, all[i]) / trials
 			power[i] += (all[i] - falseDiscoveries[i]) / max(1, outliers) / trials
 		}
 	}
-	t.Logf("LOND with a horizon, e-LOND with it, LOND, LORD++: false discoveries %.3f, outliers discovered %.3f", shares, power)
-	for i, share := range shares {
-		if share > fdr {
-			t.Errorf("procedure %d: %v of the discoveries are false", i, share)
+	t.Logf("LOND with a horizon, e-LOND with it, LOND, LORD++: false discoveries %.3f, outliers discovered %.3f", fractions, power)
+	for i, fraction := range fractions {
+		if fraction > fdr {
+			t.Errorf("procedure %d: %v of the discoveries are false", i, fraction)
 		}
 	}
 	if slices.Min(power[:]) < .5 {

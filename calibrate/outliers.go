@@ -56,7 +56,7 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 	b := OutlierBounds{n, rows, rows, looks, make([]int, len(looks))}
 	seen := make([]int, len(looks))
 	for j, k := range looks {
-		seen[j] = r.below(k)
+		seen[j] = r.countBelow(k)
 	}
 	// Fewer inliers have smaller quantiles, so the iteration descends to the largest fixed
 	// point.
@@ -80,7 +80,7 @@ func (b OutlierBounds) Outliers(group Ranks) int {
 // rows. FDP returns 0 if the group has no such rows.
 func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
 	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+hypothesis.Slack)))))
-	rows := group.below(k)
+	rows := group.countBelow(k)
 	if rows == 0 {
 		return 0
 	}
@@ -93,12 +93,12 @@ func (b OutlierBounds) maxInliersAmong(group Ranks, k int) int {
 	if n, all := len(group)-1, group.Rows(); n != b.n || all > b.rows {
 		panic(fmt.Sprintf("calibrate: a group of %d rows with %d calibration rows cannot be a part of %d audited rows with %d calibration rows", all, n, b.rows, b.n))
 	}
-	rows := group.below(k)
+	rows := group.countBelow(k)
 	inliers := min(rows, b.inliers)
 	for j, look := range b.looks {
 		between := 0
 		if look < k {
-			between = rows - group.below(look)
+			between = rows - group.countBelow(look)
 		}
 		inliers = min(inliers, b.maxInliers[j]+between)
 	}

@@ -38,7 +38,7 @@ func (d Distribution) CDF(y, tau float64) float64 {
 		return y
 	}
 	s := d.calibration.levelOf(d.row, y)
-	lower, equal := ties(d.scores, s)
+	lower, equal := countTies(d.scores, s)
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
 
@@ -67,7 +67,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 // constant beyond the first and the last. Within the range of the scores, it lies between
 // Quantile(level, 1) and Quantile(level, 0). It has no guarantee. Without calibration rows, it
 // is NaN.
-func (d Distribution) interpolated(level float64) float64 {
+func (d Distribution) interpolatedQuantile(level float64) float64 {
 	n := len(d.scores)
 	if n == 0 || math.IsNaN(level) {
 		return math.NaN()

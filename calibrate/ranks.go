@@ -55,10 +55,10 @@ func (r Ranks) Merge(other Ranks) error {
 }
 
 // Rows returns the number of counted rows.
-func (r Ranks) Rows() int { return r.below(len(r)) }
+func (r Ranks) Rows() int { return r.countBelow(len(r)) }
 
 // below counts the rows with the k smallest possible p-values.
-func (r Ranks) below(k int) int {
+func (r Ranks) countBelow(k int) int {
 	sum := 0
 	for _, count := range r[:k] {
 		sum += count

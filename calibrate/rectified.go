@@ -43,7 +43,7 @@ func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha floa
 		}
 		n := len(q.Y)
 		if len(order) != n {
-			order = rand.New(rand.NewPCG(o.Seed, rectifyStream)).Perm(n)
+			order = rand.New(rand.NewPCG(o.Seed, rectifierStream)).Perm(n)
 		}
 		half := n - hypothesis.Halved(n)
 		remaining = append(remaining, q.rows(order[half:]))

@@ -9,7 +9,7 @@ import (
 
 // misjudged draws n rows whose forecasts have the right centre but a constant spread. The true
 // spread increases with x.
-func misjudged(rng *rand.Rand, n int) QuantileCalibration {
+func drawMisjudged(rng *rand.Rand, n int) QuantileCalibration {
 	q := QuantileCalibration{Levels: []float64{.05, .5, .95}}
 	for range n {
 		x := rng.Float64()
@@ -26,7 +26,7 @@ func spread(x float64) float64 { return .2 + 2*x }
 // width everywhere.
 func TestRectified(t *testing.T) {
 	const n, alpha, z = 40000, .1, 1.6449
-	q := misjudged(rand.New(rand.NewPCG(51, 1)), n)
+	q := drawMisjudged(rand.New(rand.NewPCG(51, 1)), n)
 	rcp, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, alpha)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestRectified(t *testing.T) {
 // estimates, over the rows that did not train the rectifier.
 func TestRectifiedByHand(t *testing.T) {
 	const n, alpha = 401, .2
-	q := misjudged(rand.New(rand.NewPCG(52, 1)), n)
+	q := drawMisjudged(rand.New(rand.NewPCG(52, 1)), n)
 	v, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp", Seed: 3}, alpha)
 	if err != nil {
 		t.Fatal(err)
@@ -85,9 +85,9 @@ func TestRectifiedCovers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(53, 1))
 	covered := 0
 	for r := range repeats {
-		q, test := misjudged(rng, n), misjudged(rng, 1)
+		q, test := drawMisjudged(rng, n), drawMisjudged(rng, 1)
 		o := IntervalOptions{Score: "rcp", Seed: uint64(r), Smoothed: true}
-		if lo, hi := intervalOf(t, q, o, test.Grid, alpha); lo <= float64(test.Y[0]) && float64(test.Y[0]) <= hi {
+		if lo, hi := predictInterval(t, q, o, test.Grid, alpha); lo <= float64(test.Y[0]) && float64(test.Y[0]) <= hi {
 			covered++
 		}
 	}
@@ -96,7 +96,7 @@ func TestRectifiedCovers(t *testing.T) {
 
 // TestRectifiedErrors checks that a row whose score cannot train a forest is an error.
 func TestRectifiedErrors(t *testing.T) {
-	q := misjudged(rand.New(rand.NewPCG(54, 1)), 40)
+	q := drawMisjudged(rand.New(rand.NewPCG(54, 1)), 40)
 	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)
 	if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, .1); err == nil {
 		t.Error("infinite targets were accepted")

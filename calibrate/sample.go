@@ -27,7 +27,7 @@ func (d Distribution) Sample(dst []float64, seed, row uint64) {
 		for level == 0 {
 			level = rng.Float64()
 		}
-		if dst[i] = d.interpolated(level); len(d.scores) == 0 {
+		if dst[i] = d.interpolatedQuantile(level); len(d.scores) == 0 {
 			dst[i] = math.Copysign(math.Inf(1), level-.5)
 		}
 	}

@@ -36,7 +36,7 @@ func TestSelectiveGuarantee(t *testing.T) {
 	} {
 		const draws = 500
 		rng := rand.New(rand.NewPCG(5, 6))
-		var exceeded, accepting [len(epsilons)]int
+		var exceeded, acceptingDraws [len(epsilons)]int
 		for range draws {
 			c := drawConfidences(rng, 600, tt.right)
 			for e, epsilon := range epsilons {
@@ -47,7 +47,7 @@ func TestSelectiveGuarantee(t *testing.T) {
 				if s.Rows == 0 {
 					continue
 				}
-				accepting[e]++
+				acceptingDraws[e]++
 				if tt.risk(max(s.Confidence, .5)) > epsilon {
 					exceeded[e]++
 				}
@@ -57,8 +57,8 @@ func TestSelectiveGuarantee(t *testing.T) {
 			if float64(exceeded[e]) > draws*.05+3*math.Sqrt(draws*.05*.95) {
 				t.Errorf("%s: an error of %v is exceeded in %d of %d draws", name, epsilon, exceeded[e], draws)
 			}
-			if name == "calibrated" && epsilon > .05 && accepting[e] < draws/2 {
-				t.Errorf("%s: an error of %v is found in %d of %d draws", name, epsilon, accepting[e], draws)
+			if name == "calibrated" && epsilon > .05 && acceptingDraws[e] < draws/2 {
+				t.Errorf("%s: an error of %v is found in %d of %d draws", name, epsilon, acceptingDraws[e], draws)
 			}
 		}
 	}

@@ -202,7 +202,7 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 					t.Fatalf("the set %v has a gap", set)
 				}
 			}
-			if below, equal := ties(scores, scores[k-1]); covered != below+equal || score == "lac" && covered != k {
+			if below, equal := countTies(scores, scores[k-1]); covered != below+equal || score == "lac" && covered != k {
 				t.Fatalf("%s: the %d smallest scores cover %d calibration rows", score, k, covered)
 			}
 		}

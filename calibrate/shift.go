@@ -24,7 +24,7 @@ func (r Ranks) Shift() (higher, lower float64) {
 	looks := hypothesis.Looks(n)
 	higher, lower = 1, 1
 	for _, k := range looks {
-		m, count := hypothesis.Misses{Allowed: k, Calibration: n}, r.below(k)
+		m, count := hypothesis.Misses{Allowed: k, Calibration: n}, r.countBelow(k)
 		higher = min(higher, float64(len(looks))*m.AtLeast(count, rows))
 		lower = min(lower, float64(len(looks))*m.AtMost(count, rows))
 	}

@@ -20,7 +20,7 @@ const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
 	clusterStream     = 0x636c75
-	rectifyStream     = 0x726370
+	rectifierStream   = 0x726370
 )
 
 // randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cut
@@ -34,21 +34,21 @@ const (
 //
 // This is the smoothed conformal predictor at α rounded down to a multiple of 1/(n+1). At such
 // a level, scores without ties need no τ.
-type randomThreshold struct{ score, cut float64 }
+type randomThreshold struct{ score, cutoff float64 }
 
 func randomThresholdAt(sorted []float64, alpha float64) randomThreshold {
 	alpha = hypothesis.Forgive(alpha)
 	n := len(sorted)
 	l := randomThreshold{Conformal{sorted}.Threshold(alpha), 1}
 	if k := n + 1 - hypothesis.Allowed(n, alpha); k >= 1 && k <= n {
-		below, equal := ties(sorted, l.score)
-		l.cut = float64(k-below) / float64(equal+1)
+		below, equal := countTies(sorted, l.score)
+		l.cutoff = float64(k-below) / float64(equal+1)
 	}
 	return l
 }
 
 // withTau returns the threshold of a row that drew tau.
-func (l randomThreshold) withTau(tau float64) threshold { return threshold{l.score, tau > l.cut} }
+func (l randomThreshold) withTau(tau float64) threshold { return threshold{l.score, tau > l.cutoff} }
 
 // smoothedThreshold returns the threshold at α for a row that drew tau.
 func smoothedThreshold(sorted []float64, alpha, tau float64) threshold {

@@ -39,9 +39,9 @@ var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alph
 		if err != nil {
 			t.Fatal(err)
 		}
-		lower, upper := intervalBetween(c, row.lo[0], row.hi[0], alpha, 0)
+		lower, upper := calibratedInterval(c, row.lo[0], row.hi[0], alpha, 0)
 		if tau >= 0 {
-			lower, upper = intervalBetween(c, row.lo[0], row.hi[0], alpha, tau)
+			lower, upper = calibratedInterval(c, row.lo[0], row.hi[0], alpha, tau)
 		}
 		return lower <= row.y[0] && row.y[0] <= upper
 	},
@@ -63,7 +63,7 @@ var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alph
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := boxOf(j, uneven(row), alpha, max(tau, 0))
+		a, b := boxEnds(j, uneven(row), alpha, max(tau, 0))
 		return a[0] <= row.y[0] && row.y[0] <= b[0]
 	},
 }
@@ -93,9 +93,9 @@ func boxCovers(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := boxOf(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, 0)
+	a, b := boxEnds(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, 0)
 	if tau >= 0 {
-		a, b = boxOf(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, tau)
+		a, b = boxEnds(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
@@ -185,24 +185,24 @@ func TestSmoothedEnds(t *testing.T) {
 	for _, tt := range []struct{ tau, lower, upper float64 }{
 		{0, 9, 19}, {.74, 9, 19}, {.76, above, below}, {1, above, below},
 	} {
-		if a, b := intervalBetween(c, 10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
+		if a, b := calibratedInterval(c, 10, 18, alpha, tt.tau); a != tt.lower || b != tt.upper {
 			t.Errorf("τ=%v: from %v to %v, want from %v to %v", tt.tau, a, b, tt.lower, tt.upper)
 		}
 	}
-	if a, b := intervalBetween(c, 10, 18, alpha, 0); a != 9 || b != 19 {
+	if a, b := calibratedInterval(c, 10, 18, alpha, 0); a != 9 || b != 19 {
 		t.Errorf("plain interval from %v to %v, want from 9 to 19", a, b)
 	}
-	if a, b := intervalBetween(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
+	if a, b := calibratedInterval(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	point, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
+	pointQuantiles, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := intervalBetween(point, 4, 4, .5, 0); a != 4 || b != 4 {
+	if a, b := calibratedInterval(pointQuantiles, 4, 4, .5, 0); a != 4 || b != 4 {
 		t.Errorf("closed: from %v to %v, want 4 alone", a, b)
 	}
-	if a, b := intervalBetween(point, 4, 4, .5, 1); !(a > b) {
+	if a, b := calibratedInterval(pointQuantiles, 4, 4, .5, 1); !(a > b) {
 		t.Errorf("open: from %v to %v, want nothing", a, b)
 	}
 	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
@@ -212,7 +212,7 @@ func TestSmoothedEnds(t *testing.T) {
 					t.Errorf("τ=%v was accepted", tau)
 				}
 			}()
-			intervalBetween(c, 10, 18, alpha, tau)
+			calibratedInterval(c, 10, 18, alpha, tau)
 		}()
 	}
 }

@@ -35,7 +35,7 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 		v.rows[k]++
 		v.right[k] += 1 - min(c.Ranks[i], 1)
 	}
-	v.pool()
+	v.poolBlocks()
 	return func(top float64) (p0, p1 float64) { return v.value(top, 0), v.value(top, 1) }
 }
 
@@ -53,7 +53,7 @@ type vennAbers struct {
 
 // pool finds the blocks of regressions from either side. It merges neighbouring blocks while
 // their values decrease (pool adjacent violators).
-func (v *vennAbers) pool() {
+func (v *vennAbers) poolBlocks() {
 	k := len(v.values)
 	v.lastStart, v.firstEnd = make([]int, k+1), make([]int, k+1)
 	for i := range k {
