@@ -37,7 +37,7 @@ func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alph
 	return c
 }
 
-// narrowest returns the narrowest interval between two quantiles whose levels differ by
+// narrowestInterval returns the narrowest interval between two quantiles whose levels differ by
 // mass. If no interval within Levels is narrower than the central one, it returns the
 // central one. The width is piecewise linear in the lower level, so it is smallest if one
 // of the ends is at one of Levels.

@@ -41,7 +41,7 @@ func TestScoresReference(t *testing.T) {
 	}
 }
 
-// exponential returns the quantiles of x + e at levels, for an exponential variable e with
+// exponentialQuantiles returns the quantiles of x + e at levels, for an exponential variable e with
 // mean 1+x.
 func exponentialQuantiles(x float64, levels []float64) []float32 {
 	row := make([]float32, len(levels))

@@ -54,13 +54,13 @@ func symmetricIntervals(lower, upper []float64) []baseInterval {
 	return all
 }
 
-// intervalBetween returns the calibrated interval that starts from lo and hi.
+// calibratedInterval returns the calibrated interval that starts from lo and hi.
 func calibratedInterval(j jointBox, lo, hi, alpha, tau float64) (lower, upper float64) {
 	a, b := boxEnds(j, symmetricIntervals([]float64{lo}, []float64{hi}), alpha, tau)
 	return a[0], b[0]
 }
 
-// intervalOf returns the calibrated interval of a row of quantiles.
+// predictInterval returns the calibrated interval of a row of quantiles.
 func predictInterval(t *testing.T, q QuantileCalibration, o IntervalOptions, row []float32, alpha float64) (lower, upper float64) {
 	t.Helper()
 	v, err := NewIntervals([]QuantileCalibration{q}, o, alpha)

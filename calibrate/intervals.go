@@ -182,7 +182,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 }
 
-// inward rounds the ends of an interval inwards to float32. The interval keeps all targets,
+// roundInward rounds the ends of an interval inwards to float32. The interval keeps all targets,
 // because targets are float32. An open end still differs from a closed one when both are
 // printed with the digits of a float32.
 func roundInward(lower, upper float64) (float64, float64) {

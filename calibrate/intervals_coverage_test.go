@@ -19,7 +19,7 @@ func checkCoverage(t *testing.T, what string, covered, repeats, n int, alpha flo
 	}
 }
 
-// skewed draws an input and a target whose spread increases with the input.
+// drawSkewed draws an input and a target whose spread increases with the input.
 func drawSkewed(rng *rand.Rand) (x, y float64) {
 	x = rng.Float64()
 	return x, x + (0.1+x)*(rng.ExpFloat64()-0.5)

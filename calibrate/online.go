@@ -110,7 +110,7 @@ func (o *Online) Test(p float64) bool {
 	return discovery
 }
 
-// spending returns γ(t). The sum of γ(t) over all t is at most 1. With a horizon, γ is
+// gamma returns γ(t). The sum of γ(t) over all t is at most 1. With a horizon, γ is
 // constant up to the horizon and 0 after it. Without a horizon, γ is the sequence that
 // Javanmard and Montanari use.
 func gamma(t, horizon int) float64 {

@@ -62,7 +62,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	}
 }
 
-// interpolated returns a quantile without jumps and infinities. The i-th smallest of n
+// interpolatedQuantile returns a quantile without jumps and infinities. The i-th smallest of n
 // calibration scores has the level i/(n+1). The quantile is linear between these levels and
 // constant beyond the first and the last. Within the range of the scores, it lies between
 // Quantile(level, 1) and Quantile(level, 0). It has no guarantee. Without calibration rows, it

@@ -57,7 +57,7 @@ func (r Ranks) Merge(other Ranks) error {
 // Rows returns the number of counted rows.
 func (r Ranks) Rows() int { return r.countBelow(len(r)) }
 
-// below counts the rows with the k smallest possible p-values.
+// countBelow counts the rows with the k smallest possible p-values.
 func (r Ranks) countBelow(k int) int {
 	sum := 0
 	for _, count := range r[:k] {

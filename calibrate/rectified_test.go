@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// misjudged draws n rows whose forecasts have the right centre but a constant spread. The true
+// drawMisjudged draws n rows whose forecasts have the right centre but a constant spread. The true
 // spread increases with x.
 func drawMisjudged(rng *rand.Rand, n int) QuantileCalibration {
 	q := QuantileCalibration{Levels: []float64{.05, .5, .95}}

@@ -14,7 +14,7 @@ func uniform(seed, row, stream uint64) float64 {
 
 // Each use of a seed has its own stream of random numbers. tauStream draws the τ that breaks
 // the ties of a new row, and calibrationStream draws this number for calibration rows.
-// clusterStream draws the calibration rows that cluster the classes, and rectifyStream the
+// clusterStream draws the calibration rows that cluster the classes, and rectifierStream the
 // rows that train the rectifier.
 const (
 	tauStream         = 0x746175
@@ -23,10 +23,10 @@ const (
 	rectifierStream   = 0x726370
 )
 
-// randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cut
+// randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cutoff
 // gets an open threshold, and other rows get a closed one.
 //
-// The cut makes coverage exact. The threshold is the k-th smallest of n calibration scores. Of
+// The cutoff makes coverage exact. The threshold is the k-th smallest of n calibration scores. Of
 // these scores, below are lower than the threshold and equal are equal to it. If a new row has
 // the same score, a random order of the tied rows gives it one of equal+1 places. The row is
 // covered if it comes before the k-th calibration row, which is the case for k−below of these

@@ -86,7 +86,7 @@ func multiplyDown(score, scale float64) float64 {
 	return p
 }
 
-// ties returns the number of sorted scores below s and the number equal to s.
+// countTies returns the number of sorted scores below s and the number equal to s.
 func countTies(sorted []float64, s float64) (below, equal int) {
 	below = sort.SearchFloat64s(sorted, s)
 	return below, sort.Search(len(sorted)-below, func(i int) bool { return sorted[below+i] > s })

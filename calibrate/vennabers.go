@@ -51,7 +51,7 @@ type vennAbers struct {
 	firstEnd    []int     // firstEnd[i] is the end of the first block of a regression on the values from i on
 }
 
-// pool finds the blocks of regressions from either side. It merges neighbouring blocks while
+// poolBlocks finds the blocks of regressions from either side. It merges neighbouring blocks while
 // their values decrease (pool adjacent violators).
 func (v *vennAbers) poolBlocks() {
 	k := len(v.values)
