@@ -42,11 +42,11 @@ func Less(m blas32.General, centre []float64) blas64.General {
 // subtracted.
 func SetLess(dst blas64.General, m blas32.General, centre []float64) {
 	for i := range m.Rows {
-		to := Row(dst, i)
+		out := Row(dst, i)
 		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-			to[j] = float64(v)
+			out[j] = float64(v)
 			if centre != nil {
-				to[j] -= centre[j]
+				out[j] -= centre[j]
 			}
 		}
 	}
