@@ -1,5 +1,5 @@
-// Package dense provides helpers for float64 matrices, whose long sums and products are more
-// accurate than those of float32.
+// Package dense provides helpers for float64 matrices. Long sums and products are computed in
+// float64, because float32 would lose too many digits.
 package dense
 
 import (
