@@ -120,9 +120,9 @@ func (r *Reference) estimateDistance(ctx context.Context) error {
 func (r *Reference) scaled(x blas32.General) blas32.General {
 	s := rows.New(x.Rows, x.Cols)
 	for i := range x.Rows {
-		to := rows.Row(s, i)
+		out := rows.Row(s, i)
 		for j, v := range rows.Row(x, i) {
-			to[j] = float32((float64(v) - r.mean[j]) * r.scale[j])
+			out[j] = float32((float64(v) - r.mean[j]) * r.scale[j])
 		}
 	}
 	return s

@@ -155,12 +155,12 @@ func TestFewValues(t *testing.T) {
 	few := rows.Slice(grid, 0, 5)
 	none, all := [][]int(nil), 1
 	for _, c := range []struct {
-		name string
-		of   blas32.General
-		x    blas32.General
-		want int
+		name  string
+		known blas32.General
+		x     blas32.General
+		want  int
 	}{{"grid", grid, grid, len(none)}, {"few", few, grid, len(none)}, {"nothing", rows.New(0, 2), grid, len(none)}, {"copies", same, same, all}, {"copies of few", few, same, all}} {
-		got, err := reference(t, c.of).Groups(context.Background(), c.x, always)
+		got, err := reference(t, c.known).Groups(context.Background(), c.x, always)
 		if err != nil || len(got) != c.want || c.want == all && len(got[0]) != c.x.Rows {
 			t.Errorf("%s: %d groups, want %d, %v", c.name, len(got), c.want, err)
 		}
