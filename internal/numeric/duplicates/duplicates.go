@@ -14,8 +14,8 @@ import (
 )
 
 // Reference holds rows, and the distance within which two rows count as copies. The distance
-// is chosen such that a new row, drawn like these rows, is that near to one of them with
-// probability Chance. Columns are scaled by their standard deviations.
+// is chosen such that an independent new row is within it of one of the rows with probability
+// Chance. Columns are scaled by their standard deviations.
 //
 // The distance is extrapolated from the distances of rows to their nearest and second nearest
 // row. The ratio of these distances gives the number of dimensions d that the rows fill (Facco
@@ -40,7 +40,7 @@ const (
 	maxRelativeDistance = .5
 	// minRelativeDistance is the distance within which rows always count as copies, as a
 	// fraction of the typical distance of two rows. The features that a model computes for an
-	// input vary by about this fraction with the other rows of a batch.
+	// input change by about this fraction if the other rows of the batch change.
 	minRelativeDistance = 1e-6
 )
 
