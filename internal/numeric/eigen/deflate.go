@@ -34,16 +34,16 @@ type coupledProblem struct {
 //
 // Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
 // symmetric eigenvalue problem.
-func (c *solver) deflate(from, mid, to int, off float64) *coupledProblem {
+func (c *solver) deflate(from, mid, to int, offDiagonal float64) *coupledProblem {
 	const eps = 0x1p-53
-	j := &coupledProblem{from: from, mid: mid, to: to, rho: 2 * math.Abs(off)}
+	j := &coupledProblem{from: from, mid: mid, to: to, rho: 2 * math.Abs(offDiagonal)}
 	order := c.mergedOrder(from, mid, to)
 	z, supports := make([]float64, to-from), make([]support, to-from)
 	for i := from; i < mid; i++ {
 		z[i-from] = c.vectors[i*c.n+mid-1] * math.Sqrt2 / 2
 	}
 	for i := mid; i < to; i++ {
-		z[i-from] = c.vectors[i*c.n+mid] * math.Copysign(math.Sqrt2/2, off)
+		z[i-from] = c.vectors[i*c.n+mid] * math.Copysign(math.Sqrt2/2, offDiagonal)
 		supports[i-from] = lowerHalf
 	}
 	tolerance := max(8*eps*max(largest(c.values[from:to], nil), j.rho), c.negligible)

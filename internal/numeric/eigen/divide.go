@@ -18,14 +18,14 @@ const (
 // on a range of indices touches only elements of that range, so ranges can be solved in
 // parallel.
 type solver struct {
-	n          int
-	values     []float64 // the diagonal first, and the eigenvalues in the end
-	off        []float64 // off-diagonal
-	vectors    []float64 // n×n, one eigenvector in each row
-	order      []int     // indices of each solved part, in order of increasing eigenvalue
-	scratch    []float64 // n×n
-	weights    []float64 // n×n, eigenvectors of coupled problems
-	negligible float64   // elements below this count as 0
+	n           int
+	values      []float64 // the diagonal first, and the eigenvalues in the end
+	offDiagonal []float64
+	vectors     []float64 // n×n, one eigenvector in each row
+	order       []int     // indices of each solved part, in order of increasing eigenvalue
+	scratch     []float64 // memory for n×n elements
+	weights     []float64 // n×n, eigenvectors of coupled problems
+	negligible  float64   // elements below this count as 0
 }
 
 // divideAndConquer computes the eigenvalues and eigenvectors of the tridiagonal matrix with
@@ -38,7 +38,7 @@ func divideAndConquer(d, e []float64) (*solver, error) {
 	const eps = 0x1p-53
 	n := len(d)
 	c := &solver{
-		n: n, values: d, off: e, order: make([]int, n), negligible: eps * eps * largest(d, e),
+		n: n, values: d, offDiagonal: e, order: make([]int, n), negligible: eps * eps * largest(d, e),
 		vectors: make([]float64, n*n), scratch: make([]float64, n*n), weights: make([]float64, n*n),
 	}
 	if err := c.solve(0, n); err != nil {
@@ -49,14 +49,14 @@ func divideAndConquer(d, e []float64) (*solver, error) {
 
 func (c *solver) solve(from, to int) error {
 	if to-from <= leafSize {
-		err := solveLeaf(c.values[from:to], c.off[from:max(to-1, from)], c.vectors[from*c.n+from:], c.n)
+		err := solveLeaf(c.values[from:to], c.offDiagonal[from:max(to-1, from)], c.vectors[from*c.n+from:], c.n)
 		c.sort(from, to)
 		return err
 	}
 	mid := from + (to-from)/2
-	off := c.off[mid-1]
-	c.values[mid-1] -= math.Abs(off)
-	c.values[mid] -= math.Abs(off)
+	offDiagonal := c.offDiagonal[mid-1]
+	c.values[mid-1] -= math.Abs(offDiagonal)
+	c.values[mid] -= math.Abs(offDiagonal)
 	var first, second error
 	if to-from < branchSize {
 		first, second = c.solve(from, mid), c.solve(mid, to)
@@ -72,7 +72,7 @@ func (c *solver) solve(from, to int) error {
 	if second != nil {
 		return second
 	}
-	c.join(c.deflate(from, mid, to, off))
+	c.join(c.deflate(from, mid, to, offDiagonal))
 	c.sort(from, to)
 	return nil
 }

@@ -56,10 +56,10 @@ func TestSymOfHardMatrices(t *testing.T) {
 		}
 		clustered.SetSym(i, i, clustered.At(i, i)+1)
 	}
-	one := mat.NewSymDense(100, nil)
+	allOnes := mat.NewSymDense(100, nil)
 	for i := range 100 {
 		for j := i; j < 100; j++ {
-			one.SetSym(i, j, 1)
+			allOnes.SetSym(i, j, 1)
 		}
 	}
 	for name, a := range map[string]*mat.SymDense{
@@ -82,7 +82,7 @@ func TestSymOfHardMatrices(t *testing.T) {
 		"dense 200":                random(200, 300, 6, constantOne),
 		"rank 3":                   random(200, 3, 7, constantOne),
 		"rank 150":                 random(220, 150, 8, constantOne),
-		"rank 1":                   one,
+		"rank 1":                   allOnes,
 		"blocks":                   blocks,
 		"arrow":                    arrow,
 		"clustered":                clustered,

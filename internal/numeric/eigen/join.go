@@ -40,14 +40,14 @@ func (c *solver) join(j *coupledProblem) {
 	weights := blas64.General{Rows: k, Cols: k, Stride: k, Data: c.weights[j.from*c.n : j.from*c.n+k*k]}
 	j.solve(c.values[j.from:j.from+k], weights, positions)
 	multiply := func(at, col int, g blas64.General) {
-		to := blas64.General{Rows: k, Cols: g.Cols, Stride: c.n, Data: c.vectors[j.from*c.n+at:]}
+		dst := blas64.General{Rows: k, Cols: g.Cols, Stride: c.n, Data: c.vectors[j.from*c.n+at:]}
 		if g.Rows == 0 {
 			for i := range k {
-				clear(to.Data[i*to.Stride : i*to.Stride+to.Cols])
+				clear(dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols])
 			}
 			return
 		}
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, columns(weights, col, g.Rows), g, 0, to)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, columns(weights, col, g.Rows), g, 0, dst)
 	}
 	multiply(j.from, 0, first)
 	multiply(j.mid, lower, second)
@@ -77,7 +77,7 @@ func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 
 // workPerProcessor is the approximate number of elements below which another processor does
 // not save time.
-const workPerProcessor = 1 << 13
+const minWorkPerProcessor = 1 << 13
 
 // solve sets values to the eigenvalues of D + ρzzᵀ, and the rows of vectors to its unit
 // eigenvectors. Entry t of an eigenvector is at positions[t] of its row.
@@ -89,7 +89,7 @@ const workPerProcessor = 1 << 13
 // rank-one modification of the symmetric eigenproblem.
 func (j *coupledProblem) solve(values []float64, vectors blas64.General, positions []int) {
 	k := len(j.d)
-	minIndices := max(1, workPerProcessor/k)
+	minIndices := max(1, minWorkPerProcessor/k)
 	s := secularEquation{d: j.d, rho: j.rho, squares: make([]float64, k)}
 	for t, z := range j.z {
 		s.squares[t] = z * z

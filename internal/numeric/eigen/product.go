@@ -16,7 +16,7 @@ const (
 	// depend on the number of processors.
 	productParts = 4
 	// wideProduct is the smallest size of a product that is worth several processors.
-	wideProduct = 512
+	minParallelProduct = 512
 )
 
 // symmetricProduct multiplies the last rows and columns of a symmetric matrix with a vector.
@@ -38,7 +38,7 @@ func newSymmetricProduct(a []float64, n int) *symmetricProduct {
 // multiply sets y to the product of the last len(x) rows and columns with x.
 func (p *symmetricProduct) multiply(y, x []float64) {
 	clear(y)
-	if len(x) < wideProduct {
+	if len(x) < minParallelProduct {
 		p.part(y, x, 0, 1)
 		return
 	}

@@ -89,20 +89,20 @@ func (b bracket) middle() float64 {
 func (s secularEquation) bracket(i int) bracket {
 	width := s.d[i+1] - s.d[i]
 	half := width / 2
-	rest := 1 / s.rho
+	others := 1 / s.rho
 	for j, z := range s.squares[:i] {
-		rest += z / ((s.d[j] - s.d[i]) - half)
+		others += z / ((s.d[j] - s.d[i]) - half)
 	}
 	for j := i + 2; j < len(s.d); j++ {
-		rest += s.squares[j] / ((s.d[j] - s.d[i]) - half)
+		others += s.squares[j] / ((s.d[j] - s.d[i]) - half)
 	}
 	p, q := s.squares[i], s.squares[i+1]
 	b := bracket{origin: s.d[i], hi: half, left: true}
-	if rest-p/half+q/half > 0 {
-		b.x = quadratic(rest, rest*width+p+q, p*width)
+	if others-p/half+q/half > 0 {
+		b.x = quadratic(others, others*width+p+q, p*width)
 	} else {
 		b = bracket{origin: s.d[i+1], lo: -half}
-		b.x = -quadratic(-rest, -rest*width+p+q, q*width)
+		b.x = -quadratic(-others, -others*width+p+q, q*width)
 	}
 	if !(b.x > b.lo && b.x < b.hi) {
 		b.x = b.middle()

@@ -39,7 +39,7 @@ func TestSym(t *testing.T) {
 			indefinite.SetSym(i, j, rng.NormFloat64())
 		}
 	}
-	dead := random(30, 30, 3, func(i int) float64 { return float64(i % 3) })
+	zeroRows := random(30, 30, 3, func(i int) float64 { return float64(i % 3) })
 	laplace := mat.NewSymDense(64, nil)
 	for i := range 64 {
 		laplace.SetSym(i, i, 2)
@@ -56,7 +56,7 @@ func TestSym(t *testing.T) {
 		"zero":        mat.NewSymDense(6, nil),
 		"identity":    identity,
 		"indefinite":  indefinite,
-		"dead rows":   dead,
+		"dead rows":   zeroRows,
 		"graded up":   random(40, 60, 1, func(i int) float64 { return math.Pow(10, float64(i)/5-4) }),
 		"graded down": random(40, 60, 1, func(i int) float64 { return math.Pow(10, 4-float64(i)/5) }),
 		"huge":        random(20, 30, 1, func(int) float64 { return 1e100 }),

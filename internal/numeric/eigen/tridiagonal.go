@@ -83,31 +83,31 @@ func (p *panel) reflect(j int) {
 		for i := range count {
 			x.Data[i], y.Data[i] = v.Data[i*n], w.Data[i*n]
 		}
-		now := vector(row[j:])
-		blas64.Gemv(blas.Trans, -1, v, y, 1, now)
-		blas64.Gemv(blas.Trans, -1, w, x, 1, now)
+		current := vector(row[j:])
+		blas64.Gemv(blas.Trans, -1, v, y, 1, current)
+		blas64.Gemv(blas.Trans, -1, w, x, 1, current)
 	}
 	p.d[j] = row[j]
 	clear(row[:j+1])
 	v := row[j+1:]
 	p.e[j], p.tau[j] = gonum.Implementation{}.Dlarfg(len(v), v[0], v[1:], 1)
 	v[0] = 1
-	to := p.w[count*n : (count+1)*n]
-	clear(to)
+	wRow := p.w[count*n : (count+1)*n]
+	clear(wRow)
 	if p.tau[j] == 0 {
 		return
 	}
-	u, at := vector(v), vector(to[j+1:])
-	p.product.multiply(at.Data, v)
+	u, wTail := vector(v), vector(wRow[j+1:])
+	p.product.multiply(wTail.Data, v)
 	if count > 0 {
 		vs, ws := p.pending(j, j+1)
 		blas64.Gemv(blas.NoTrans, 1, ws, u, 0, x)
 		blas64.Gemv(blas.NoTrans, 1, vs, u, 0, y)
-		blas64.Gemv(blas.Trans, -1, vs, x, 1, at)
-		blas64.Gemv(blas.Trans, -1, ws, y, 1, at)
+		blas64.Gemv(blas.Trans, -1, vs, x, 1, wTail)
+		blas64.Gemv(blas.Trans, -1, ws, y, 1, wTail)
 	}
-	blas64.Scal(p.tau[j], at)
-	blas64.Axpy(-p.tau[j]/2*blas64.Dot(at, u), u, at)
+	blas64.Scal(p.tau[j], wTail)
+	blas64.Axpy(-p.tau[j]/2*blas64.Dot(wTail, u), u, wTail)
 }
 
 // update applies the panel to the rows from next on. pairs is memory for V above W and for W
