@@ -27,10 +27,10 @@ type coupledProblem struct {
 	deflated      []int // rows whose eigenpairs do not change
 }
 
-// deflate sets up the problem that combines two halves with the off-diagonal element off
-// between them. It removes the eigenpairs that the coupling does not change. These are vectors
-// without weight in z. If two eigenvalues are numerically equal, a rotation removes the weight
-// of one of the two vectors.
+// deflate sets up the problem that combines two halves. offDiagonal is the matrix element
+// between them. deflate removes the eigenpairs that the coupling does not change. These are
+// vectors without weight in z. If two eigenvalues are numerically equal, a rotation removes
+// the weight of one of the two vectors.
 //
 // Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
 // symmetric eigenvalue problem.

@@ -75,7 +75,7 @@ func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 	return positions, count[upperHalf] + count[bothHalves], count[upperHalf]
 }
 
-// workPerProcessor is the approximate number of elements below which another processor does
+// minWorkPerProcessor is the approximate number of elements below which another processor does
 // not save time.
 const minWorkPerProcessor = 1 << 13
 

@@ -15,7 +15,7 @@ const (
 	// productParts is the number of partial sums. It is fixed, so that the result does not
 	// depend on the number of processors.
 	productParts = 4
-	// wideProduct is the smallest size of a product that is worth several processors.
+	// minParallelProduct is the smallest size of a product that is worth several processors.
 	minParallelProduct = 512
 )
 
