@@ -29,13 +29,13 @@ type Classes struct {
 
 // NewClasses returns classes with these means, c×h, and the covariance of w.
 func NewClasses(w Whitening, means blas64.General) Classes {
-	centred, white := dense.New(means.Rows, means.Cols), dense.New(means.Rows, w.Projection.Cols)
+	centred, whitened := dense.New(means.Rows, means.Cols), dense.New(means.Rows, w.Projection.Cols)
 	for y := range means.Rows {
 		copy(dense.Row(centred, y), dense.Row(means, y))
 		blas64.Axpy(-1, dense.Vector(w.Mean), dense.Vector(dense.Row(centred, y)))
 	}
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, double(w.Projection), 0, white)
-	return newClasses(w, newStored(white, w.Projection.Single != nil))
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, toDouble(w.Projection), 0, whitened)
+	return newClasses(w, newMatrix(whitened, w.Projection.Single != nil))
 }
 
 func newClasses(w Whitening, means rows.Matrix) Classes {
@@ -47,7 +47,7 @@ func newClasses(w Whitening, means rows.Matrix) Classes {
 // prepare sets the fields that are computed from the means.
 func (c *Classes) prepare() {
 	c.scratchPool = new(sync.Pool)
-	means := double(c.Means)
+	means := toDouble(c.Means)
 	c.norms = make([]float64, means.Rows)
 	for y := range c.norms {
 		c.norms[y] = dense.SquaredNorm(dense.Row(means, y))
@@ -75,13 +75,13 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 
 // NearestGraph writes the computation of Nearest as graph nodes. x is n×h.
 func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
-	white := c.graph(x)
-	means := white.Constant(c.Means)
+	whitened := c.graph(x)
+	means := whitened.Constant(c.Means)
 	nearest := means // the mean to subtract if there is only one class
 	if c.Means.Rows > 1 {
-		nearest = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
+		nearest = whitened.Affine(-2, means, c.norms).ArgMin().Rows(means)
 	}
-	return white.Double().Sub(nearest).SumSquares()
+	return whitened.Double().Sub(nearest).SumSquares()
 }
 
 type real interface{ float32 | float64 }
@@ -104,7 +104,7 @@ func (m *matrix[T]) resize(rows, cols int) {
 }
 
 // scratch holds intermediate results for one block of rows.
-type scratch[T real] struct{ centred, white, dots matrix[T] }
+type scratch[T real] struct{ centred, whitened, dots matrix[T] }
 
 func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
 	general := func(m matrix[float32]) blas32.General {
@@ -141,16 +141,16 @@ func distances[T real](
 		}
 		n := min(size, x.Rows-first)
 		s.centred.resize(n, p.rows)
-		s.white.resize(n, p.cols)
+		s.whitened.resize(n, p.cols)
 		s.dots.resize(n, means.rows)
 		for i := range n {
-			to := s.centred.row(i)
+			centredRow := s.centred.row(i)
 			for j, v := range x.Data[(first+i)*x.Stride : (first+i)*x.Stride+x.Cols] {
-				to[j] = T(float64(v) - c.Mean[j])
+				centredRow[j] = T(float64(v) - c.Mean[j])
 			}
 		}
-		multiply(s.white, s.centred, p, blas.NoTrans)
-		multiply(s.dots, s.white, means, blas.Trans)
+		multiply(s.whitened, s.centred, p, blas.NoTrans)
+		multiply(s.dots, s.whitened, means, blas.Trans)
 		for i := range n {
 			// Products are fast enough to find the nearest class. Its distance is then
 			// computed from differences, which have a smaller rounding error.
@@ -162,7 +162,7 @@ func distances[T real](
 			}
 			var sum float64
 			mean := means.row(nearest)
-			for k, v := range s.white.row(i) {
+			for k, v := range s.whitened.row(i) {
 				d := float64(v) - float64(mean[k])
 				sum += d * d
 			}

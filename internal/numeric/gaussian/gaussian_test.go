@@ -38,7 +38,7 @@ func TestNearest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compared := rows.Slice(x, 0, 12)
+		testRows := rows.Slice(x, 0, 12)
 		for _, shrinkage := range []float64{0, 1e-6, .01, 1} {
 			w, err := NewWhitening(m.Mean(), m.Within(), shrinkage)
 			if err != nil {
@@ -48,7 +48,7 @@ func TestNearest(t *testing.T) {
 				t.Errorf("h %d, shrinkage %v: products in float32: %v", h, shrinkage, !wide)
 			}
 			exact := w
-			exact.Projection = rows.Matrix{Rows: h, Cols: h, Double: double(w.Projection).Data}
+			exact.Projection = rows.Matrix{Rows: h, Cols: h, Double: toDouble(w.Projection).Data}
 			within := m.Within()
 			average := mat.Trace(within) / float64(h)
 			within.ScaleSym(1-shrinkage, within)
@@ -61,18 +61,18 @@ func TestNearest(t *testing.T) {
 			}
 			means := m.Means()
 			for name, w := range map[string]Whitening{"float32": w, "float64": exact} {
-				got, toMean := make([]float64, compared.Rows), make([]float64, compared.Rows)
-				if err := NewClasses(w, means).Nearest(context.Background(), got, compared); err != nil {
+				got, toMean := make([]float64, testRows.Rows), make([]float64, testRows.Rows)
+				if err := NewClasses(w, means).Nearest(context.Background(), got, testRows); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.Distances(context.Background(), toMean, compared); err != nil {
+				if err := w.Distances(context.Background(), toMean, testRows); err != nil {
 					t.Fatal(err)
 				}
-				for i := range compared.Rows {
+				for i := range testRows.Rows {
 					distance := func(mean []float64) float64 {
 						d, solved := mat.NewVecDense(h, nil), mat.NewVecDense(h, nil)
 						for j := range h {
-							d.SetVec(j, float64(compared.Data[i*compared.Stride+j])-mean[j])
+							d.SetVec(j, float64(testRows.Data[i*testRows.Stride+j])-mean[j])
 						}
 						if err := c.SolveVecTo(solved, d); err != nil {
 							t.Fatal(err)

@@ -91,7 +91,7 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 		}
 		return concatColumns(separate).Sqrt()
 	}
-	var white []graph.Tensor
+	var whitened []graph.Tensor
 	means, groups := dense.New(maxClasses, width), dense.New(width/chunk, len(all))
 	k := 0
 	for i, c := range all {
@@ -99,7 +99,7 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 		if !single {
 			w = w.Double()
 		}
-		white = append(white, w)
+		whitened = append(whitened, w)
 		for y := range maxClasses { // lists with fewer classes repeat their last mean
 			copy(dense.Row(means, y)[k:], dense.Row(m, min(y, m.Rows-1)))
 		}
@@ -108,13 +108,13 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 			k += chunk
 		}
 	}
-	w := white[0]
-	if len(white) > 1 {
-		w = w.Concat(white[1:]...)
+	w := whitened[0]
+	if len(whitened) > 1 {
+		w = w.Concat(whitened[1:]...)
 	}
 	w = w.Reshape(-1, 1, int64(width/chunk), chunk)
 	differences := w.Sub(w.Numbers(means.Data, maxClasses, width/chunk, chunk))
-	squared := differences.Reduce("ReduceSumSquare", -1, width/chunk).Double().MatMul(groups) // n×classes×lists
+	squared := differences.Reduce("ReduceSumSquare", -1, width/chunk).Double().MatMul(groups) // n×maxClasses×len(all)
 	return squared.Reduce("ReduceMin", 1, len(all)).Sqrt()
 }
 
@@ -125,8 +125,8 @@ func padded(n int) int { return (n + chunk - 1) / chunk * chunk }
 // in the same space. If the projection is in float32, it multiplies x minus the mean rounded
 // to float32, and shifts the class means by the rest of the mean. Otherwise it multiplies x,
 // and shifts the class means by the whole mean.
-func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.General) {
-	p, m := double(c.Projection), double(c.Means)
+func (c Classes) product(x graph.Tensor) (whitened graph.Tensor, means blas64.General) {
+	p, m := toDouble(c.Projection), toDouble(c.Means)
 	projection := dense.New(p.Rows, padded(p.Cols))
 	for i := range p.Rows {
 		copy(dense.Row(projection, i), dense.Row(p, i))
@@ -148,5 +148,5 @@ func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.Gener
 	for y := range means.Rows {
 		blas64.Axpy(1, dense.Vector(shift), dense.Vector(dense.Row(means, y)))
 	}
-	return x.MatMul(newStored(projection, c.Projection.Single != nil)), means
+	return x.MatMul(newMatrix(projection, c.Projection.Single != nil)), means
 }

@@ -20,7 +20,7 @@ import (
 var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
 
 // newStored returns m in float32 if single is true, and in float64 otherwise.
-func newStored(m blas64.General, single bool) rows.Matrix {
+func newMatrix(m blas64.General, single bool) rows.Matrix {
 	if !single {
 		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
 	}
@@ -28,7 +28,7 @@ func newStored(m blas64.General, single bool) rows.Matrix {
 }
 
 // double returns m in float64.
-func double(m rows.Matrix) blas64.General {
+func toDouble(m rows.Matrix) blas64.General {
 	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
 	if m.Single != nil {
 		d = dense.New(m.Rows, m.Cols)
@@ -102,12 +102,12 @@ func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Wh
 	for i := range p.Rows {
 		sum += covariance.At(i, i) * dense.SquaredNorm(dense.Row(p, i))
 	}
-	return Whitening{mean, newStored(p, len(p.Data) >= minSingle && sum <= maxAmplification*float64(p.Cols))}
+	return Whitening{mean, newMatrix(p, len(p.Data) >= minSingle && sum <= maxAmplification*float64(p.Cols))}
 }
 
 // Distances sets dst to the squared Mahalanobis distance of each row of x, n×h, to the mean.
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
-	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
+	origin := newMatrix(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
 	return newClasses(w, origin).Nearest(ctx, dst, x)
 }
 
