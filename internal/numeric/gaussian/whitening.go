@@ -19,7 +19,7 @@ import (
 // ErrNoVariance reports that the rows are constant.
 var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
 
-// newStored returns m in float32 if single is true, and in float64 otherwise.
+// newMatrix returns m in float32 if single is true, and in float64 otherwise.
 func newMatrix(m blas64.General, single bool) rows.Matrix {
 	if !single {
 		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
@@ -27,7 +27,7 @@ func newMatrix(m blas64.General, single bool) rows.Matrix {
 	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: dense.Single(m.Data)}
 }
 
-// double returns m in float64.
+// toDouble returns m in float64.
 func toDouble(m rows.Matrix) blas64.General {
 	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
 	if m.Single != nil {
@@ -89,9 +89,9 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 }
 
 const (
-	// maxAmplification is the largest mean sum of variances that are combined into a whitened
-	// variance of 1 in float32. The rounding error of the whitened variance is then about
-	// 1e-5.
+	// maxAmplification limits the use of float32. P combines variances of features into
+	// whitened variances of 1. If the mean sum of the combined variances is at most
+	// maxAmplification, the rounding error of a whitened variance is about 1e-5.
 	maxAmplification = 1e4
 	// minSingle is the number of elements of P from which on float32 saves time.
 	minSingle = 1 << 12
