@@ -32,7 +32,7 @@ type reference struct {
 	}
 }
 
-func read(t *testing.T) (r reference) {
+func readReference(t *testing.T) (r reference) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/evidence.json")
 	if err == nil {
@@ -49,7 +49,7 @@ func near(a, b, tolerance float64) bool {
 }
 
 func TestAgreesWithSciPy(t *testing.T) {
-	r := read(t)
+	r := readReference(t)
 	for _, s := range r.Shares {
 		if low, high := Interval(s.Count, s.N, .95); !near(low, s.Low, 1e-7) || !near(high, s.High, 1e-7) {
 			t.Errorf("%d of %d: %v to %v, want %v to %v", s.Count, s.N, low, high, s.Low, s.High)
@@ -131,7 +131,7 @@ func TestRowsFor(t *testing.T) {
 // TestNeededIsSane checks that following the advice of Needed does not lead to more advice. It
 // also checks that one more calibration row never needs more rows.
 func TestNeededIsSane(t *testing.T) {
-	const doubt, power = .01, .8
+	const significance, power = .01, .8
 	for _, alpha := range []float64{.5, .1, .05, .01} {
 		twice := min(2*alpha, (1+alpha)/2)
 		var before Need
@@ -140,7 +140,7 @@ func TestNeededIsSane(t *testing.T) {
 				continue
 			}
 			m := Misses{Allowed(n, Forgive(alpha)), n}
-			need := m.Needed(alpha, power, doubt, twice)
+			need := m.Needed(alpha, power, significance, twice)
 			switch {
 			case need.Rows < 10 || need.Rows > int(200/alpha):
 				t.Errorf("alpha %v, %d calibration rows: %+v", alpha, n, need)
@@ -152,17 +152,17 @@ func TestNeededIsSane(t *testing.T) {
 				t.Errorf("alpha %v: %d calibration rows need %+v, and fewer %+v", alpha, n, need, before)
 			}
 			before = need
-			if need.Calibration == 0 && m.Power(need.Rows, doubt, twice) < power {
-				t.Errorf("alpha %v, %d calibration rows: power of %d rows is %v", alpha, n, need.Rows, m.Power(need.Rows, doubt, twice))
+			if need.Calibration == 0 && m.Power(need.Rows, significance, twice) < power {
+				t.Errorf("alpha %v, %d calibration rows: power of %d rows is %v", alpha, n, need.Rows, m.Power(need.Rows, significance, twice))
 			}
 		}
-		few := Misses{0, 1}.Needed(alpha, power, doubt, twice)
+		few := Misses{0, 1}.Needed(alpha, power, significance, twice)
 		m := Misses{Allowed(few.Calibration, Forgive(alpha)), few.Calibration}
-		if after := m.Needed(alpha, power, doubt, twice); after.Calibration > 0 || after.Rows > few.Rows {
+		if after := m.Needed(alpha, power, significance, twice); after.Calibration > 0 || after.Rows > few.Rows {
 			t.Errorf("alpha %v: %+v is needed and, with as many calibration rows, %+v", alpha, few, after)
 		}
 	}
-	if need := (Misses{0, 5}).Needed(1e-9, power, doubt, 2e-9); need != (Need{}) {
+	if need := (Misses{0, 5}).Needed(1e-9, power, significance, 2e-9); need != (Need{}) {
 		t.Errorf("a rate of 1e-9 needs %+v", need)
 	}
 }
@@ -189,8 +189,8 @@ func TestKolmogorovIsUniform(t *testing.T) {
 				below++
 			}
 		}
-		if share := float64(below) / trials; share > .1+4*math.Sqrt(.09/trials) || ties == 0 && share < .05 {
-			t.Errorf("ties %v: %v of the probabilities are below .1", ties, share)
+		if fraction := float64(below) / trials; fraction > .1+4*math.Sqrt(.09/trials) || ties == 0 && fraction < .05 {
+			t.Errorf("ties %v: %v of the probabilities are below .1", ties, fraction)
 		}
 	}
 }

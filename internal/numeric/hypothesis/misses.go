@@ -148,8 +148,8 @@ func independentRows(alpha, power, probability, p float64) int {
 // Independent returns the number of rows that a test needs if only a fraction share of the
 // rows is counted. Each counted row is missed independently with probability α. The number is
 // rounded up to two significant digits, and is 0 if it exceeds a million.
-func Independent(alpha, share, power, probability, p float64) int {
-	rows := float64(independentRows(alpha, power, probability, p)) / share
+func Independent(alpha, fraction, power, probability, p float64) int {
+	rows := float64(independentRows(alpha, power, probability, p)) / fraction
 	if !(rows < maxRows) {
 		return 0
 	}

@@ -68,8 +68,8 @@ func (u *Urn) Looks() []int { return u.looks }
 
 // Add counts a row. Its rank is at most k for the first looks values k of Looks.
 func (u *Urn) Add(looks int) {
-	each, together := u.release(1)
-	all := float64(u.n + 1 + u.Rows)
+	perLook, perMix := u.release(1)
+	totalWeight := float64(u.n + 1 + u.Rows)
 	mixed := min(mixedLooks, len(u.looks))
 	var odds, sum, sumMixed float64
 	// The processor computes four separate sums in parallel.
@@ -78,30 +78,30 @@ func (u *Urn) Add(looks int) {
 	for j := range u.Bets {
 		switch {
 		case j < looks:
-			odds = all / float64(u.looks[j]+u.Seen[j])
+			odds = totalWeight / float64(u.looks[j]+u.Seen[j])
 			if sum += odds; j < mixed {
 				sumMixed = sum
 			}
 			u.Seen[j]++
 		case j == len(u.looks):
-			each, odds = together, sumMixed/float64(mixed)
+			perLook, odds = perMix, sumMixed/float64(mixed)
 		case j > len(u.looks):
 			odds = sum / float64(len(u.looks))
 		default:
 			odds = 0
 		}
 		bets, gain := &u.Bets[j], odds-1
-		bets[0] = (bets[0] + each) * (1 + fractions[0]*gain)
-		bets[1] = (bets[1] + each) * (1 + fractions[1]*gain)
-		bets[2] = (bets[2] + each) * (1 + fractions[2]*gain)
-		bets[3] = (bets[3] + each) * (1 + fractions[3]*gain)
+		bets[0] = (bets[0] + perLook) * (1 + fractions[0]*gain)
+		bets[1] = (bets[1] + perLook) * (1 + fractions[1]*gain)
+		bets[2] = (bets[2] + perLook) * (1 + fractions[2]*gain)
+		bets[3] = (bets[3] + perLook) * (1 + fractions[3]*gain)
 		total0 += bets[0]
 		total1 += bets[1]
 		total2 += bets[2]
 		total3 += bets[3]
 	}
 	u.Rows++
-	u.settle(total0 + total1 + total2 + total3)
+	u.capBets(total0 + total1 + total2 + total3)
 }
 
 // Merge counts several rows at once. seen[i] of them have a rank of at most Looks()[i]. The
@@ -115,57 +115,57 @@ func (u *Urn) Merge(rows int, seen []int) {
 	if rows == 0 {
 		return
 	}
-	each, together := u.release(rows)
-	all := float64(u.n + 1 + u.Rows)
+	perLook, perMix := u.release(rows)
+	totalWeight := float64(u.n + 1 + u.Rows)
 	for j := range u.Bets {
 		if j == len(u.looks) {
-			each = together
+			perLook = perMix
 		}
 		for i, fraction := range oodFractions {
-			u.Bets[j][i] += each
-			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.logGain(all, rows, seen, j, fraction)), maxCapital)
+			u.Bets[j][i] += perLook
+			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.logGain(totalWeight, rows, seen, j, fraction)), maxCapital)
 		}
 	}
 	for j := range u.Seen {
 		u.Seen[j] += seen[j]
 	}
 	u.Rows += rows
-	u.settle(u.Capital() - u.Idle)
+	u.capBets(u.Capital() - u.Idle)
 }
 
 // logGain returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
 // capital. all is the sum of the parameters of the urn.
-func (u *Urn) logGain(all float64, rows int, seen []int, j int, share float64) float64 {
+func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction float64) float64 {
 	if j < len(u.looks) {
-		in := float64(u.looks[j] + u.Seen[j])
-		out := all - in
+		inside := float64(u.looks[j] + u.Seen[j])
+		outside := totalWeight - inside
 		hits, misses := float64(seen[j]), float64(rows-seen[j])
-		return rising(in+share*out, hits) - rising(in, hits) + rising((1-share)*out, misses) - rising(out, misses)
+		return logRising(inside+fraction*outside, hits) - logRising(inside, hits) + logRising((1-fraction)*outside, misses) - logRising(outside, misses)
 	}
-	on := len(u.looks)
-	if j == on {
-		on = min(mixedLooks, on)
+	mixed := len(u.looks)
+	if j == mixed {
+		mixed = min(mixedLooks, mixed)
 	}
 	var log, odds float64
-	above, more := all, rows // of the previous look
+	outer, remaining := totalWeight, rows // parameter and rows up to the previous look
 	for k := 0; k <= len(u.looks); k++ {
-		var upto float64
+		var inner float64
 		var count int
 		if k < len(u.looks) {
-			upto, count = float64(u.looks[k]+u.Seen[k]), seen[k]
+			inner, count = float64(u.looks[k]+u.Seen[k]), seen[k]
 		}
-		law, hits := above-upto, float64(more-count)
-		log += rising(law*(1-share+share*odds), hits) - rising(law, hits)
-		if k < on {
-			odds += all / upto / float64(on)
+		parameter, hits := outer-inner, float64(remaining-count)
+		log += logRising(parameter*(1-fraction+fraction*odds), hits) - logRising(parameter, hits)
+		if k < mixed {
+			odds += totalWeight / inner / float64(mixed)
 		}
-		above, more = upto, count
+		outer, remaining = inner, count
 	}
 	return log
 }
 
 // rising returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
-func rising(a, m float64) float64 {
+func logRising(a, m float64) float64 {
 	above, _ := math.Lgamma(a + m)
 	below, _ := math.Lgamma(a)
 	return above - below
@@ -174,7 +174,7 @@ func rising(a, m float64) float64 {
 // release moves idle capital to the bets, for the given number of new rows. One third goes to
 // the bets on single looks, and one third to each of the two other bets. each and together are
 // the capital for a bet on a single look and for another bet.
-func (u *Urn) release(rows int) (each, together float64) {
+func (u *Urn) release(rows int) (perLook, perMix float64) {
 	bet := u.Idle * releaseRate * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
 	bet /= 3 * float64(len(oodFractions))
@@ -183,7 +183,7 @@ func (u *Urn) release(rows int) (each, together float64) {
 
 // settle limits the capital of each bet to maxCapital and updates Peak. total is the capital
 // of all bets.
-func (u *Urn) settle(total float64) {
+func (u *Urn) capBets(total float64) {
 	if total > maxCapital {
 		for j := range u.Bets {
 			for i, bet := range u.Bets[j] {
