@@ -7,8 +7,9 @@ import (
 
 // Misses describes the distribution of misses under a conformal guarantee. The guarantee
 // allows Allowed = ⌊α(n+1)⌋ of Calibration = n calibration rows to be missed. Over draws of
-// the calibration rows, the probability of a miss is at most Beta(Allowed, n+1−Allowed)
-// distributed. The number of misses among new rows is then beta-binomial.
+// the calibration rows, the probability of a miss is Beta(Allowed, n+1−Allowed) distributed,
+// or smaller if scores tie. The number of misses among new rows is then beta-binomial, or
+// smaller.
 //
 // References: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors; Angelopoulos & Bates (2021), A Gentle Introduction to Conformal
@@ -70,7 +71,7 @@ func (m Misses) RowsFor(power, probability, p float64) int {
 
 // rowsFor is RowsFor for any distribution of misses. The power falls where the critical count
 // grows by one with the number of rows, and rises in between. rowsFor returns the number of
-// rows after which the power no longer falls below power.
+// rows from which on the power stays at least power.
 func rowsFor(atLeast func(count, rows int) float64, power, probability, p float64) int {
 	// firstRows returns the smallest number of rows whose critical count is at least count.
 	firstRows := func(count int) int {
@@ -145,8 +146,8 @@ func independentRows(alpha, power, probability, p float64) int {
 	return rowsFor(func(count, rows int) float64 { return Binomial(count, rows, alpha) }, power, probability, p)
 }
 
-// Independent returns the number of rows that a test needs if only a fraction share of the
-// rows is counted. Each counted row is missed independently with probability α. The number is
+// Independent returns the number of rows that a test needs if only the given fraction of rows
+// is counted. Each counted row is missed independently with probability α. The number is
 // rounded up to two significant digits, and is 0 if it exceeds a million.
 func Independent(alpha, fraction, power, probability, p float64) int {
 	rows := float64(independentRows(alpha, power, probability, p)) / fraction

@@ -10,11 +10,11 @@ import "math"
 // expected capital after the next row equals the current capital. The capital is therefore a
 // test martingale, which ever reaches 1/δ with probability at most δ (Ville).
 //
-// Each bet assumes that a fraction ε of all rows is OOD and that the others follow the urn.
-// OOD rows are assumed to have a rank of at most k, with the same distribution below k as in
-// the urn. There is a bet for each k in Looks. Another bet mixes all k equally, which suits
-// densities of p-values that fall like 1/p. A third kind mixes the three largest k, which
-// suits a small shift of all rows.
+// Each bet assumes that a fraction ε of all rows is OOD and that the other rows follow the
+// urn. OOD rows are assumed to have a rank of at most k, with the same distribution below k as
+// in the urn. There is one bet for each k in Looks. Another bet mixes all k equally, which
+// suits densities of p-values that fall like 1/p. The last bet mixes the three largest k,
+// which suits a small shift of all rows.
 //
 // The best bet is not known, nor is the time of a change. Part of the capital is therefore
 // idle and moves to the bets slowly: after t rows, a fraction of about t^−¼ is left. A change
@@ -134,7 +134,7 @@ func (u *Urn) Merge(rows int, seen []int) {
 }
 
 // logGain returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
-// capital. all is the sum of the parameters of the urn.
+// capital. totalWeight is the sum of the parameters of the urn.
 func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction float64) float64 {
 	if j < len(u.looks) {
 		inside := float64(u.looks[j] + u.Seen[j])
@@ -164,7 +164,7 @@ func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction
 	return log
 }
 
-// rising returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
+// logRising returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
 func logRising(a, m float64) float64 {
 	above, _ := math.Lgamma(a + m)
 	below, _ := math.Lgamma(a)
@@ -172,8 +172,8 @@ func logRising(a, m float64) float64 {
 }
 
 // release moves idle capital to the bets, for the given number of new rows. One third goes to
-// the bets on single looks, and one third to each of the two other bets. each and together are
-// the capital for a bet on a single look and for another bet.
+// the bets on single looks, and one third to each of the two other bets. perLook is the
+// capital for a bet on a single look, and perMix for a bet on several looks.
 func (u *Urn) release(rows int) (perLook, perMix float64) {
 	bet := u.Idle * releaseRate * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
@@ -181,7 +181,7 @@ func (u *Urn) release(rows int) (perLook, perMix float64) {
 	return bet / float64(len(u.looks)), bet
 }
 
-// settle limits the capital of each bet to maxCapital and updates Peak. total is the capital
+// capBets limits the capital of each bet to maxCapital and updates Peak. total is the capital
 // of all bets.
 func (u *Urn) capBets(total float64) {
 	if total > maxCapital {
