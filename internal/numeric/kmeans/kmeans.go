@@ -62,16 +62,16 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 // assign sets the cluster of each row of x to the nearest centre, and reports whether any
 // cluster changed.
 func assign(ctx context.Context, clusters []int, x blas32.General, centres blas64.General) (changed bool, err error) {
-	const atOnce = 1024
+	const blockRows = 1024
 	norms := make([]float64, centres.Rows)
 	for c := range norms {
 		norms[c] = dense.SquaredNorm(dense.Row(centres, c))
 	}
-	for first := 0; first < x.Rows; first += atOnce {
+	for first := 0; first < x.Rows; first += blockRows {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		block := dense.Less(rows.Slice(x, first, min(first+atOnce, x.Rows)), nil)
+		block := dense.Less(rows.Slice(x, first, min(first+blockRows, x.Rows)), nil)
 		dots := dense.New(block.Rows, centres.Rows)
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, block, centres, 0, dots)
 		for i := range block.Rows {
