@@ -46,11 +46,11 @@ type curve struct {
 }
 
 func newCurve(in, out []float64) (curve, error) {
-	a, err := sorted(in, "in-domain")
+	a, err := sortScores(in, "in-domain")
 	if err != nil {
 		return curve{}, err
 	}
-	b, err := sorted(out, "out-of-domain")
+	b, err := sortScores(out, "out-of-domain")
 	if err != nil {
 		return curve{}, err
 	}
@@ -64,7 +64,7 @@ func newCurve(in, out []float64) (curve, error) {
 		if j > 0 {
 			top = max(top, b[j-1])
 		}
-		wasI, wasJ := i, j
+		previousI, previousJ := i, j
 		for i > 0 && a[i-1] == top {
 			i--
 		}
@@ -72,12 +72,12 @@ func newCurve(in, out []float64) (curve, error) {
 			j--
 		}
 		c.thresholds = append(c.thresholds, top)
-		c.in, c.out = append(c.in, int32(wasI-i)), append(c.out, int32(wasJ-j))
+		c.in, c.out = append(c.in, int32(previousI-i)), append(c.out, int32(previousJ-j))
 	}
 	return c, nil
 }
 
-func sorted(scores []float64, side string) ([]float64, error) {
+func sortScores(scores []float64, side string) ([]float64, error) {
 	if len(scores) == 0 {
 		return nil, fmt.Errorf("%s side: %w", side, errEmpty)
 	}
@@ -100,7 +100,7 @@ func (c curve) metrics() Metrics {
 	// Twice the Mann–Whitney statistic is an integer, and so is the numerator of FPR − TPR.
 	// The sums are therefore exact up to 2⁵³.
 	var twiceMannWhitney, minDifference, precisionIn, precisionOut float64
-	found := false
+	reached := false
 	m := Metrics{FPR95In: 1}
 	for k, in := range c.in {
 		in, out := int(in), int(c.out[k])
@@ -120,8 +120,8 @@ func (c curve) metrics() Metrics {
 			precisionOut += float64(out) * float64(flaggedOut) / float64(flaggedIn+flaggedOut)
 		}
 		minDifference = min(minDifference, float64(flaggedIn)*nOut-float64(flaggedOut)*nIn)
-		if !found && flaggedOut >= needOut {
-			found = true
+		if !reached && flaggedOut >= needOut {
+			reached = true
 			m.FPR95 = float64(flaggedIn) / nIn
 		}
 		if c.nIn-flaggedIn >= needIn {

@@ -58,7 +58,7 @@ func newRisks(scores []float64, wrong []bool) (risks, error) {
 	if len(scores) != len(wrong) {
 		return risks{}, fmt.Errorf("%d scores but %d answers", len(scores), len(wrong))
 	}
-	s, err := sorted(scores, "in-domain")
+	s, err := sortScores(scores, "in-domain")
 	if err != nil {
 		return risks{}, err
 	}

@@ -18,12 +18,12 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	}
 	points := make([]ROCPoint, 1, len(c.thresholds)+1)
 	points[0].Threshold = c.thresholds[0]
-	flagged, found := 0, 0
+	flagged, detected := 0, 0
 	for k, threshold := range c.thresholds {
-		flagged, found = flagged+int(c.in[k]), found+int(c.out[k])
+		flagged, detected = flagged+int(c.in[k]), detected+int(c.out[k])
 		points = append(points, ROCPoint{
 			FPR:       float64(flagged) / float64(c.nIn),
-			TPR:       float64(found) / float64(c.nOut),
+			TPR:       float64(detected) / float64(c.nOut),
 			Threshold: threshold,
 		})
 	}
