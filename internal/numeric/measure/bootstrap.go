@@ -23,8 +23,8 @@ func newStream(seed uint64, index int) *rand.PCG {
 	return rand.NewPCG(seed, 0x9e3779b97f4a7c15*uint64(index+1))
 }
 
-// draw draws as many rows as there are, with replacement. groups[i] is the group of row i, and
-// counts gets the number of draws from each group.
+// draw draws a bootstrap sample: as many rows as there are, with replacement. groups[i] is the
+// group of row i. draw sets counts to the number of drawn rows in each group.
 func draw(r *rand.PCG, groups []int32, counts []int32) {
 	clear(counts)
 	n := uint64(len(groups))

@@ -21,8 +21,8 @@ type Metrics struct {
 }
 
 // Evaluate computes metrics of how well scores separate OOD rows (out) from in-distribution
-// rows (in), in O(n log n) time for n rows. Scores may be infinite. A NaN score is an error,
-// and so is an empty slice.
+// rows (in), in O(n log n) time for n rows. Scores may be infinite. Evaluate returns an error
+// if a score is NaN or if there are no rows of one kind.
 func Evaluate(in, out []float64) (Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {

@@ -19,7 +19,8 @@ type RiskPoint struct {
 // last point, the coverage is 1 and the risk is the error rate of all rows.
 //
 // If limit is at least 2, a longer curve is thinned to at most limit points, evenly in
-// coverage. A NaN score is an error, and so are no rows or slices of different lengths.
+// coverage. RiskCoverage returns an error if a score is NaN, if there are no rows, or if the
+// lengths differ.
 func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
@@ -38,7 +39,7 @@ func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error
 // AURC returns the area under the risk–coverage curve, which is the mean risk over the
 // coverages 1/n, 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Lower is better. Ties are
 // averaged over all their orders, so the result does not depend on the order of rows. For
-// example, if all scores are equal, it is the error rate.
+// example, the result is the error rate if all scores are equal.
 func AURC(scores []float64, wrong []bool) (float64, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
