@@ -200,13 +200,13 @@ func maximise(ctx context.Context, x blas32.General, responsibilities blas64.Gen
 			}
 			block := dense.New(len(chunk), h)
 			for b, i := range chunk {
-				root, to := math.Sqrt(dense.Row(responsibilities, i)[c]), dense.Row(block, b)
+				root, out := math.Sqrt(dense.Row(responsibilities, i)[c]), dense.Row(block, b)
 				for j, v := range rows.Row(x, i) {
-					to[j] = root * (float64(v) - mean[j])
+					out[j] = root * (float64(v) - mean[j])
 				}
 				if !full {
-					floats.Mul(to, to)
-					floats.Add(variance, to)
+					floats.Mul(out, out)
+					floats.Add(variance, out)
 				}
 			}
 			if full {

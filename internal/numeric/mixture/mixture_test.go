@@ -17,20 +17,20 @@ import (
 func TestOneGaussian(t *testing.T) {
 	const n, h, lambda = 1500, 4, .1
 	r := rand.New(rand.NewPCG(3, 4))
-	x, wide := rows.New(n, h), mat.NewDense(n, h, nil)
+	x, matrix := rows.New(n, h), mat.NewDense(n, h, nil)
 	for i := range n {
 		shared := r.NormFloat64()
 		for j := range h {
 			x.Data[i*h+j] = float32(5 + shared + float64(j)*r.NormFloat64())
-			wide.Set(i, j, float64(x.Data[i*h+j]))
+			matrix.Set(i, j, float64(x.Data[i*h+j]))
 		}
 	}
 	covariance := mat.NewSymDense(h, nil)
-	stat.CovarianceMatrix(covariance, wide, nil)
+	stat.CovarianceMatrix(covariance, matrix, nil)
 	covariance.ScaleSym(float64(n-1)/n, covariance)
 	mean := make([]float64, h)
 	for j := range h {
-		mean[j] = stat.Mean(mat.Col(nil, j, wide), nil)
+		mean[j] = stat.Mean(mat.Col(nil, j, matrix), nil)
 		covariance.SetSym(j, j, covariance.At(j, j)+lambda)
 	}
 	for _, full := range []bool{true, false} {
@@ -49,7 +49,7 @@ func TestOneGaussian(t *testing.T) {
 		got := make([]float64, n)
 		m.LogDensities(got, x)
 		for i, v := range got {
-			if want := normal.LogProb(wide.RawRowView(i)); math.Abs(v-want) > 1e-9*math.Abs(want) {
+			if want := normal.LogProb(matrix.RawRowView(i)); math.Abs(v-want) > 1e-9*math.Abs(want) {
 				t.Fatalf("full %v: row %d has log density %v, want %v", full, i, v, want)
 			}
 		}
