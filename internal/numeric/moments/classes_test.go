@@ -25,7 +25,7 @@ func classRows(n, h int) (blas32.General, []int) {
 }
 
 // pick returns the rows of x that keep selects, and their classes.
-func pick(x blas32.General, classOf []int, keep func(i int) bool) (blas32.General, []int) {
+func selectRows(x blas32.General, classOf []int, keep func(i int) bool) (blas32.General, []int) {
 	out, classes := blas32.General{Cols: x.Cols, Stride: x.Cols}, []int{}
 	for i := range x.Rows {
 		if keep(i) {
@@ -46,21 +46,21 @@ func TestMomentsOfClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	less, err := whole.Without(ctx, blas32.General{Cols: h}, nil)
+	unchanged, err := whole.Without(ctx, blas32.General{Cols: h}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	removed, removedClasses := pick(x, classes, isRemoved)
-	rest, err := less.Without(ctx, removed, removedClasses)
+	removed, removedClasses := selectRows(x, classes, isRemoved)
+	rest, err := unchanged.Without(ctx, removed, removedClasses)
 	if err != nil {
 		t.Fatal(err)
 	}
-	remaining, remainingClasses := pick(x, classes, func(i int) bool { return !isRemoved(i) })
+	remaining, remainingClasses := selectRows(x, classes, func(i int) bool { return !isRemoved(i) })
 	for name, c := range map[string]struct {
 		m       *Moments
 		x       blas32.General
 		classes []int
-	}{"whole": {whole, x, classes}, "less nothing": {less, x, classes}, "rest": {rest, remaining, remainingClasses}} {
+	}{"whole": {whole, x, classes}, "less nothing": {unchanged, x, classes}, "rest": {rest, remaining, remainingClasses}} {
 		n, counts, means := float64(c.x.Rows), make([]float64, 5), mat.NewDense(5, h, nil)
 		mean := make([]float64, h)
 		for i, y := range c.classes {
@@ -81,12 +81,12 @@ func TestMomentsOfClasses(t *testing.T) {
 		}
 		within, all := mat.NewSymDense(h, nil), mat.NewSymDense(h, nil)
 		for i, y := range c.classes {
-			about, aboutAll := make([]float64, h), make([]float64, h)
+			centred, centredByMean := make([]float64, h), make([]float64, h)
 			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
-				about[j], aboutAll[j] = float64(v)-means.At(y, j), float64(v)-mean[j]
+				centred[j], centredByMean[j] = float64(v)-means.At(y, j), float64(v)-mean[j]
 			}
-			within.SymRankOne(within, 1/n, mat.NewVecDense(h, about))
-			all.SymRankOne(all, 1/n, mat.NewVecDense(h, aboutAll))
+			within.SymRankOne(within, 1/n, mat.NewVecDense(h, centred))
+			all.SymRankOne(all, 1/n, mat.NewVecDense(h, centredByMean))
 		}
 		if c.m.N() != c.x.Rows {
 			t.Errorf("%s: %d rows of %d", name, c.m.N(), c.x.Rows)

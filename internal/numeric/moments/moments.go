@@ -50,7 +50,7 @@ type Moments struct {
 // which must be less than classes.
 func Of(ctx context.Context, x blas32.General, classOf []int, classes int) (*Moments, error) {
 	m := &Moments{}
-	m.start(ClassMeans(x, classOf, classes, false))
+	m.reset(ClassMeans(x, classOf, classes, false))
 	err := m.add(ctx, x, classOf)
 	m.block = nil
 	return m, err
@@ -67,7 +67,7 @@ func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 		return nil
 	}
 	if m.outer == nil {
-		m.start(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, blockRows)), make([]int, min(phi.Rows, blockRows)), 1, m.UnitNorm))
+		m.reset(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, blockRows)), make([]int, min(phi.Rows, blockRows)), 1, m.UnitNorm))
 	}
 	if phi.Cols != m.Width() {
 		panic("moments: rows of different widths in one Moments")
@@ -75,7 +75,7 @@ func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 	return m.add(ctx, phi, make([]int, phi.Rows))
 }
 
-func (m *Moments) start(ref blas64.General) {
+func (m *Moments) reset(ref blas64.General) {
 	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
 }
 
@@ -188,7 +188,7 @@ func (m *Moments) centre(dst blas64.General, phi blas32.General, first int, scal
 // them. classOf[i] is the class of row i of x.
 func (m *Moments) Without(ctx context.Context, x blas32.General, classOf []int) (*Moments, error) {
 	rest := &Moments{UnitNorm: m.UnitNorm}
-	rest.start(m.ref)
+	rest.reset(m.ref)
 	if err := rest.add(ctx, x, classOf); err != nil {
 		return nil, err
 	}
