@@ -24,7 +24,7 @@ func classRows(n, h int) (blas32.General, []int) {
 	return x, classes
 }
 
-// pick returns the rows of x that keep selects, and their classes.
+// selectRows returns the rows of x that keep selects, and their classes.
 func selectRows(x blas32.General, classOf []int, keep func(i int) bool) (blas32.General, []int) {
 	out, classes := blas32.General{Cols: x.Cols, Stride: x.Cols}, []int{}
 	for i := range x.Rows {
