@@ -16,7 +16,7 @@ import (
 )
 
 // cloud returns n rows far from 0, except that row 1 is 0. The last row equals the first.
-func cloud(n, h int, seed uint64) blas32.General {
+func randomRows(n, h int, seed uint64) blas32.General {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
 	for i := range n {
@@ -58,7 +58,7 @@ func bruteForce(x, q blas32.General, i int, unit, excludeSelf bool) []neighbours
 func TestIndex(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{3, 300, 2500} {
-		x, q := cloud(n, 7, 1), cloud(40, 7, 2)
+		x, q := randomRows(n, 7, 1), randomRows(40, 7, 2)
 		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // query row 5 equals a row of the index
 		for _, unit := range []bool{false, true} {
 			index := neighbours.New(x, unit)
@@ -104,7 +104,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestIndexNotFinite(t *testing.T) {
-	x, q := cloud(20, 3, 1), cloud(4, 3, 2)
+	x, q := randomRows(20, 3, 1), randomRows(4, 3, 2)
 	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
 	index := neighbours.New(x, false)
 	distances, err := index.Distances(t.Context(), q, []int{3})
@@ -143,7 +143,7 @@ func TestSearchesReuseMemory(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 40 {
-		t.Errorf("40 searches took %d MB", taken)
+	if megabytes := (after.TotalAlloc - before.TotalAlloc) >> 20; megabytes > 40 {
+		t.Errorf("40 searches took %d MB", megabytes)
 	}
 }
