@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// cloud returns n rows far from 0, except that row 1 is 0. The last row equals the first.
+// randomRows returns n rows far from 0, except that row 1 is 0. The last row equals the first.
 func randomRows(n, h int, seed uint64) blas32.General {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
