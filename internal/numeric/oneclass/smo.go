@@ -63,7 +63,7 @@ func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor 
 // value returns the kernel of fixed row i and another row, given their scalar product and the
 // squared norm of the other row.
 func (k *Kernel) value(i int, product, square float64) float64 {
-	// The comparison with 0 keeps NaN.
+	// NaN < 0 is false, so a NaN is kept.
 	d := k.squaredNorms[i] + square - 2*product
 	if d < 0 {
 		d = 0
