@@ -8,7 +8,7 @@ import (
 
 func TestSelect(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for name, make := range map[string]func(i, n int) float64{
+	for name, generate := range map[string]func(i, n int) float64{
 		"random":   func(int, int) float64 { return r.NormFloat64() },
 		"rising":   func(i, _ int) float64 { return float64(i) },
 		"falling":  func(i, _ int) float64 { return -float64(i) },
@@ -19,7 +19,7 @@ func TestSelect(t *testing.T) {
 		for _, n := range []int{1, 2, 16, 17, 100, 1001} {
 			x := slices.Repeat([]float64{0}, n)
 			for i := range x {
-				x[i] = make(i, n)
+				x[i] = generate(i, n)
 			}
 			want := slices.Sorted(slices.Values(x))
 			// Each selection starts from the order that the previous one left.
