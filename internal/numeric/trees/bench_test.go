@@ -8,8 +8,8 @@ import (
 
 // BenchmarkQuantiles predicts 10,000 rows with 500 trees that were grown on 10,000 rows.
 func BenchmarkQuantiles(b *testing.B) {
-	x, y := noisy(10000, 8, 1)
-	test, _ := noisy(10000, 8, 2)
+	x, y := noisyData(10000, 8, 1)
+	test, _ := noisyData(10000, 8, 2)
 	data, err := NewData(x, Exact)
 	if err != nil {
 		b.Fatal(err)
@@ -30,7 +30,7 @@ func BenchmarkQuantiles(b *testing.B) {
 }
 
 func BenchmarkGrow(b *testing.B) {
-	x, y := noisy(10000, 8, 1)
+	x, y := noisyData(10000, 8, 1)
 	for _, bins := range []int{Exact, maxBins} {
 		data, err := NewData(x, bins)
 		if err != nil {

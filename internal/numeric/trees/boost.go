@@ -50,7 +50,7 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 	b := &Boosted{Base: quantile.Percentile(targets, 100*o.Level), LearningRate: o.LearningRate}
 	g := newGrower(data, o.Options, o.Threads)
 	residuals := &residuals{values: make([]float64, len(y))}
-	predicted, above := make([]float64, len(y)), make([]float64, len(y))
+	predicted, gradients := make([]float64, len(y)), make([]float64, len(y))
 	for i := range predicted {
 		predicted[i] = b.Base
 	}
@@ -65,12 +65,12 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 		// 1.2). At a high level, the first prediction is often the largest target. If such
 		// targets counted as below, all gradients would be equal and no tree would split.
 		for i, v := range y {
-			above[i] = 0
+			gradients[i] = 0
 			if float64(v) >= predicted[i] {
-				above[i] = 1
+				gradients[i] = 1
 			}
 		}
-		tree := g.grow(above, nil, o.Seed+uint64(k))
+		tree := g.grow(gradients, nil, o.Seed+uint64(k))
 		values := residuals.quantiles(tree.Leaves, g.leaf, y, predicted, o.Level)
 		for i, l := range g.leaf {
 			predicted[i] += o.LearningRate * values[l]

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
+func fitBoosted(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 	t.Helper()
-	x, y := noisy(rows, 8, 7)
+	x, y := noisyData(rows, 8, 7)
 	data, err := NewData(x, bins)
 	if err != nil {
 		t.Fatal(err)
@@ -27,22 +27,22 @@ func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
 		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
-		one := boost(t, bins, 4*minParallelElements/8, o)
+		one := fitBoosted(t, bins, 4*minParallelElements/8, o)
 		o.Threads = 4
-		if many := boost(t, bins, 4*minParallelElements/8, o); !reflect.DeepEqual(one, many) {
+		if many := fitBoosted(t, bins, 4*minParallelElements/8, o); !reflect.DeepEqual(one, many) {
 			t.Errorf("bins %d: four threads fit another model than one", bins)
 		}
 		o.Seed = 1
-		if other := boost(t, bins, 4*minParallelElements/8, o); reflect.DeepEqual(one, other) {
+		if other := fitBoosted(t, bins, 4*minParallelElements/8, o); reflect.DeepEqual(one, other) {
 			t.Errorf("bins %d: two seeds fit one model of half of the columns", bins)
 		}
 	}
 }
 
 func TestBoostReachesItsLevel(t *testing.T) {
-	x, y := noisy(2000, 8, 7)
+	x, y := noisyData(2000, 8, 7)
 	for _, level := range []float64{0.05, 0.5, 0.9} {
-		b := boost(t, Exact, 2000, BoostOptions{Level: level, Trees: 3, LearningRate: 1, Options: Options{MaxDepth: 3}})
+		b := fitBoosted(t, Exact, 2000, BoostOptions{Level: level, Trees: 3, LearningRate: 1, Options: Options{MaxDepth: 3}})
 		p := make([]float64, 2000)
 		b.Predict(p, x)
 		var below, at float64
@@ -64,7 +64,7 @@ func TestBoostReachesItsLevel(t *testing.T) {
 // one. The upper quantile starts at this value and must decrease for inputs with small
 // targets.
 func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
-	x, y := noisy(1000, 2, 9)
+	x, y := noisyData(1000, 2, 9)
 	for i := range y {
 		y[i] = min(max(x.Data[i*x.Stride], 0), 1)
 	}
@@ -89,7 +89,7 @@ func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 }
 
 func TestBoostEnds(t *testing.T) {
-	x, y := noisy(20, 2, 1)
+	x, y := noisyData(20, 2, 1)
 	data, err := NewData(x, Automatic)
 	if err != nil {
 		t.Fatal(err)

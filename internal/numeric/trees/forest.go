@@ -61,7 +61,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
 	}
-	targets, grown := newTargets(y), make([]bagged, o.Trees)
+	targets, grown := newTargets(y), make([]baggedTree, o.Trees)
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for range min(runtime.GOMAXPROCS(0), o.Trees) {
@@ -78,7 +78,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 				rng := rand.New(rand.NewPCG(o.Seed, uint64(k)))
 				drawBootstrap(counts, rng)
 				tree := g.grow(targets.centred, counts, rng.Uint64())
-				grown[k] = targets.bagged(tree, g.leaf, counts)
+				grown[k] = targets.baggedTree(tree, g.leaf, counts)
 				if o.Grown != nil {
 					o.Grown()
 				}
@@ -92,7 +92,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 }
 
 // newForest returns a forest of trees, with the members of their leaves.
-func newForest(values []float32, grown []bagged) *Forest {
+func newForest(values []float32, grown []baggedTree) *Forest {
 	f := &Forest{Values: values}
 	for _, b := range grown {
 		f.Trees, f.Sizes, f.Members = append(f.Trees, b.Tree), append(f.Sizes, b.sizes...), append(f.Members, b.members...)
@@ -138,15 +138,15 @@ func newTargets(y []float32) *targets {
 
 // bagged is a tree that was grown on a bootstrap sample, with the members of its leaves as in
 // a Forest.
-type bagged struct {
+type baggedTree struct {
 	Tree
 	sizes, members []int32
 }
 
 // bagged returns tree with the targets of the rows in its leaves. It visits rows in order of
 // their rank, so the members of each leaf are sorted.
-func (t *targets) bagged(tree Tree, leaf, counts []int32) bagged {
-	b := bagged{Tree: tree, sizes: make([]int32, tree.Leaves)}
+func (t *targets) baggedTree(tree Tree, leaf, counts []int32) baggedTree {
+	b := baggedTree{Tree: tree, sizes: make([]int32, tree.Leaves)}
 	for i, l := range leaf {
 		if l >= 0 {
 			b.sizes[l] += counts[i]

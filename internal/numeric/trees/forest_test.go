@@ -16,7 +16,7 @@ import (
 
 // noisy returns inputs and targets with ties. The stride of the inputs is larger than their
 // number of columns.
-func noisy(n, d int, seed uint64) (blas32.General, []float32) {
+func noisyData(n, d int, seed uint64) (blas32.General, []float32) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: d, Stride: d + 2, Data: make([]float32, n*(d+2))}
 	y := make([]float32, n)
@@ -62,7 +62,7 @@ func quantileByDefinition(f *Forest, x []float32, tau float64) float32 {
 	return f.Values[len(w)-1]
 }
 
-func grow(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions) *Forest {
+func growForest(t *testing.T, x blas32.General, y []float32, bins int, o ForestOptions) *Forest {
 	t.Helper()
 	data, err := NewData(x, bins)
 	if err != nil {
@@ -84,7 +84,7 @@ func growWhole(t *testing.T, x blas32.General, y []float32, bins int, o Options)
 	}
 	g, targets := newGrower(data, o, 1), newTargets(y)
 	once := slices.Repeat([]int32{1}, x.Rows)
-	return newForest(targets.values, []bagged{targets.bagged(g.grow(targets.centred, once, 0), g.leaf, once)})
+	return newForest(targets.values, []baggedTree{targets.baggedTree(g.grow(targets.centred, once, 0), g.leaf, once)})
 }
 
 func TestQuantilesFollowTheDefinition(t *testing.T) {
@@ -103,9 +103,9 @@ func TestQuantilesFollowTheDefinition(t *testing.T) {
 		{3000, ForestOptions{Trees: 10, Options: Options{MaxDepth: 4}}},
 	} {
 		t.Run(fmt.Sprintf("%d rows, %+v", c.n, c.o), func(t *testing.T) {
-			x, y := noisy(c.n, 3, 1)
-			f := grow(t, x, y, Automatic, c.o)
-			test, _ := noisy(300, 3, 2)
+			x, y := noisyData(c.n, 3, 1)
+			f := growForest(t, x, y, Automatic, c.o)
+			test, _ := noisyData(300, 3, 2)
 			got := make([]float32, test.Rows*len(levels))
 			f.Quantiles(got, test, levels)
 			for i := range test.Rows {
@@ -121,7 +121,7 @@ func TestQuantilesFollowTheDefinition(t *testing.T) {
 }
 
 func TestLeavesHoldTheirRows(t *testing.T) {
-	x, y := noisy(500, 4, 3)
+	x, y := noisyData(500, 4, 3)
 	f := growWhole(t, x, y, Automatic, Options{MinLeaf: 7})
 	tree := &f.Trees[0]
 	want := make([][]float32, tree.Leaves)
@@ -157,17 +157,17 @@ func TestBootstrap(t *testing.T) {
 }
 
 func TestForestDependsOnSeedNotThreads(t *testing.T) {
-	x, y := noisy(500, 4, 6)
+	x, y := noisyData(500, 4, 6)
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)
 	o := ForestOptions{Trees: 9, Seed: 1, Options: Options{MaxFeatures: 0.5}}
-	one := grow(t, x, y, Exact, o)
+	one := growForest(t, x, y, Exact, o)
 	runtime.GOMAXPROCS(5)
-	if many := grow(t, x, y, Exact, o); !reflect.DeepEqual(one, many) {
+	if many := growForest(t, x, y, Exact, o); !reflect.DeepEqual(one, many) {
 		t.Error("five threads grow another forest than one")
 	}
 	o.Seed = 2
-	if other := grow(t, x, y, Exact, o); reflect.DeepEqual(one, other) {
+	if other := growForest(t, x, y, Exact, o); reflect.DeepEqual(one, other) {
 		t.Error("two seeds grow one forest")
 	}
 }
@@ -193,8 +193,8 @@ func TestMakeBins(t *testing.T) {
 				t.Fatalf("%+v: %v is in bin %d, %v", c, x, b, bins[b])
 			}
 		}
-		if most := slices.Max(count); most > 2*c.rows/len(bins)+1 {
-			t.Errorf("%+v: a bin of %d rows", c, most)
+		if largest := slices.Max(count); largest > 2*c.rows/len(bins)+1 {
+			t.Errorf("%+v: a bin of %d rows", c, largest)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestThresholdsLieBetween(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	x, y := noisy(20, 2, 1)
+	x, y := noisyData(20, 2, 1)
 	data, err := NewData(x, Automatic)
 	if err != nil {
 		t.Fatal(err)

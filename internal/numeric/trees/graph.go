@@ -61,19 +61,19 @@ const maxMembers = 1 << 13
 func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	// For each leaf, positions holds the distinct members and shares holds the fraction of
 	// each.
-	var positions, shares [][]float64
+	var positions, fractions [][]float64
 	numbers, members, largestLeaf := make([]float64, len(f.Sizes)), f.Members, 0
 	for l, size := range f.Sizes {
 		numbers[l] = float64(l)
-		var at, share []float64
+		var at, fraction []float64
 		for _, m := range members[:size] {
 			if last := len(at) - 1; last >= 0 && at[last] == float64(m) {
-				share[last] += 1 / float64(size)
+				fraction[last] += 1 / float64(size)
 				continue
 			}
-			at, share = append(at, float64(m)), append(share, 1/float64(size))
+			at, fraction = append(at, float64(m)), append(fraction, 1/float64(size))
 		}
-		positions, shares = append(positions, at), append(shares, share)
+		positions, fractions = append(positions, at), append(fractions, fraction)
 		members, largestLeaf = members[size:], max(largestLeaf, len(at))
 	}
 	trees := len(f.Trees)
@@ -81,11 +81,11 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	if k > maxMembers || 16*len(numbers)*largestLeaf > graph.MostBank {
 		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, largestLeaf)
 	}
-	var position, share []float64 // leaves×largestLeaf, padded with positions after the last value
+	var position, fraction []float64 // leaves×largestLeaf, padded with positions after the last value
 	for l := range numbers {
 		missing := largestLeaf - len(positions[l])
 		position = append(append(position, positions[l]...), slices.Repeat([]float64{float64(len(f.Values))}, missing)...)
-		share = append(append(share, shares[l]...), make([]float64, missing)...)
+		fraction = append(append(fraction, fractions[l]...), make([]float64, missing)...)
 	}
 	leaf, err := f.Trees.Graph(x, numbers)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	at := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
 	sorted, order := at.Lookup(position).Smallest(k)
 	row := x.RowNumbers().Mul(float64(k))
-	weight := order.Add(row).Lookup(at.Lookup(share).Reshape(-1))
+	weight := order.Add(row).Lookup(at.Lookup(fraction).Reshape(-1))
 	sums := weight.CumSum().Add(weight)
 	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(requiredWeights, len(requiredWeights), 1)).Count(len(requiredWeights)).To(pb.TensorProto_INT64)
 	return less.Add(row).Lookup(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Lookup(f.Values), nil

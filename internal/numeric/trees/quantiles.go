@@ -99,8 +99,8 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 // reader is the memory that one goroutine needs for predictions.
 type reader struct {
 	*Forest
-	size   int // number of values in a block
-	leaves []int32
+	size   int     // number of values in a block
+	leaves []int32 // leaf that each row of descend reaches in each tree
 	// valueWeights and cumulative combine the small leaves that the current row reaches.
 	// valueWeights holds the weight of each value, and cumulative the weight of all values
 	// before each block.
@@ -144,7 +144,7 @@ func (r *reader) descend(x blas32.General, lo, hi int) {
 func (r *reader) row(dst []float32, offset int, levels []float64) {
 	r.addLeaves(r.leaves[offset*len(r.Trees) : (offset+1)*len(r.Trees)])
 	for l, tau := range levels {
-		dst[l] = r.Values[r.rank(requiredWeight(tau, len(r.Trees)))]
+		dst[l] = r.Values[r.valueIndex(requiredWeight(tau, len(r.Trees)))]
 	}
 	for b, marked := range r.marked {
 		if marked {
@@ -192,7 +192,7 @@ func (r *reader) weightBefore(b int) float64 {
 }
 
 // rank returns the index of the first value at which the cumulative weight is at least weight.
-func (r *reader) rank(weight float64) int {
+func (r *reader) valueIndex(weight float64) int {
 	// The cumulative weight before block lo is below weight. Before block hi it is not, unless
 	// hi is the end.
 	lo, hi := 0, numBlocks

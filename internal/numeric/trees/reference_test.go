@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-type growth struct {
+type growthOptions struct {
 	MaxDepth     int     `json:"max_depth"`
 	MinSplit     int     `json:"min_samples_split"`
 	MinLeaf      int     `json:"min_samples_leaf"`
@@ -18,7 +18,7 @@ type growth struct {
 	LearningRate float64 `json:"learning_rate"`
 }
 
-func (g growth) options() Options {
+func (g growthOptions) options() Options {
 	return Options{MaxDepth: g.MaxDepth, MinSplit: g.MinSplit, MinLeaf: g.MinLeaf}
 }
 
@@ -27,13 +27,13 @@ type reference struct {
 	X, Test [][]float32
 	Y       []float32
 	Forests []struct {
-		Options   growth
+		Options   growthOptions
 		Counts    [][]int32
 		Trees     []any // a leaf is its number of rows; an inner node is [feature, threshold, left, right]
 		Quantiles [][]float32
 	}
 	Boosting []struct {
-		Options   growth
+		Options   growthOptions
 		Level     float64
 		X, Test   [][]float32
 		Y         []float32
@@ -53,7 +53,7 @@ func readReference(t *testing.T) reference {
 	return ref
 }
 
-func general(rows [][]float32) blas32.General {
+func toGeneral(rows [][]float32) blas32.General {
 	m := blas32.General{Rows: len(rows), Cols: len(rows[0]), Stride: len(rows[0])}
 	for _, r := range rows {
 		m.Data = append(m.Data, r...)
@@ -82,20 +82,20 @@ func checkSameTree(t *testing.T, tree *Tree, i int32, want any) {
 
 func TestForestAgreesWithScikitLearn(t *testing.T) {
 	ref := readReference(t)
-	test := general(ref.Test)
+	test := toGeneral(ref.Test)
 	for _, bins := range []int{Exact, maxBins} {
-		data, err := NewData(general(ref.X), bins)
+		data, err := NewData(toGeneral(ref.X), bins)
 		if err != nil {
 			t.Fatal(err)
 		}
 		targets := newTargets(ref.Y)
 		for _, c := range ref.Forests {
 			g := newGrower(data, c.Options.options(), 1)
-			var grown []bagged
+			var grown []baggedTree
 			for k, counts := range c.Counts {
 				tree := g.grow(targets.centred, counts, 0)
 				checkSameTree(t, &tree, 0, c.Trees[k])
-				grown = append(grown, targets.bagged(tree, g.leaf, counts))
+				grown = append(grown, targets.baggedTree(tree, g.leaf, counts))
 			}
 			forest := newForest(targets.values, grown)
 			got := make([]float32, test.Rows*len(ref.Levels))
@@ -114,7 +114,7 @@ func TestForestAgreesWithScikitLearn(t *testing.T) {
 func TestBoostAgreesWithScikitLearn(t *testing.T) {
 	for _, c := range readReference(t).Boosting {
 		for _, bins := range []int{Exact, maxBins} {
-			data, err := NewData(general(c.X), bins)
+			data, err := NewData(toGeneral(c.X), bins)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func TestBoostAgreesWithScikitLearn(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]float64, len(c.Predicted))
-			b.Predict(got, general(c.Test))
+			b.Predict(got, toGeneral(c.Test))
 			for i, want := range c.Predicted {
 				if !(math.Abs(got[i]-want) <= 1e-9) {
 					t.Errorf("%+v at %v, bins %d: row %d: %v, want %v", c.Options, c.Level, bins, i, got[i], want)

@@ -25,7 +25,7 @@ type Tree struct {
 type Trees []Tree
 
 // packed holds the nodes of all trees, one tree after another.
-type packed struct {
+type packedTrees struct {
 	Nodes     []int     `state:"nodes[trees],least=1"` // number of nodes of each tree
 	Feature   []int32   `state:"feature[nodes],least=-1"`
 	Threshold []float32 `state:"threshold[nodes]"`
@@ -34,7 +34,7 @@ type packed struct {
 
 // State implements rows.Coder.
 func (t Trees) State() rows.State {
-	var p packed
+	var p packedTrees
 	for _, tree := range t {
 		p.Nodes = append(p.Nodes, len(tree.Feature))
 		p.Feature, p.Left = append(p.Feature, tree.Feature...), append(p.Left, tree.Left...)
@@ -45,7 +45,7 @@ func (t Trees) State() rows.State {
 
 // Restore implements rows.Coder.
 func (t *Trees) Restore(s rows.State) error {
-	var p packed
+	var p packedTrees
 	if err := rows.Restore(&p, s, nil); err != nil {
 		return err
 	}
