@@ -136,14 +136,14 @@ func newTargets(y []float32) *targets {
 	return t
 }
 
-// bagged is a tree that was grown on a bootstrap sample, with the members of its leaves as in
+// baggedTree is a tree that was grown on a bootstrap sample, with the members of its leaves as in
 // a Forest.
 type baggedTree struct {
 	Tree
 	sizes, members []int32
 }
 
-// bagged returns tree with the targets of the rows in its leaves. It visits rows in order of
+// baggedTree returns tree with the targets of the rows in its leaves. It visits rows in order of
 // their rank, so the members of each leaf are sorted.
 func (t *targets) baggedTree(tree Tree, leaf, counts []int32) baggedTree {
 	b := baggedTree{Tree: tree, sizes: make([]int32, tree.Leaves)}

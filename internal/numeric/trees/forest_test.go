@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// noisy returns inputs and targets with ties. The stride of the inputs is larger than their
+// noisyData returns inputs and targets with ties. The stride of the inputs is larger than their
 // number of columns.
 func noisyData(n, d int, seed uint64) (blas32.General, []float32) {
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -59,7 +59,7 @@ const maxMembers = 1 << 13
 // QuantilesGraph writes the computation of Quantiles as graph nodes. The result is n×levels
 // for the n rows of x.
 func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
-	// For each leaf, positions holds the distinct members and shares holds the fraction of
+	// For each leaf, positions holds the distinct members and fractions holds the fraction of
 	// each.
 	var positions, fractions [][]float64
 	numbers, members, largestLeaf := make([]float64, len(f.Sizes)), f.Members, 0

@@ -24,7 +24,7 @@ type Tree struct {
 // Trees is a list of trees. Its saved state combines all trees in a few arrays.
 type Trees []Tree
 
-// packed holds the nodes of all trees, one tree after another.
+// packedTrees holds the nodes of all trees, one tree after another.
 type packedTrees struct {
 	Nodes     []int     `state:"nodes[trees],least=1"` // number of nodes of each tree
 	Feature   []int32   `state:"feature[nodes],least=-1"`
