@@ -44,12 +44,12 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x51ab))
 	order := rng.Perm(x.Rows)
-	chosen := rows.Select(x, order[:half])
-	scaling := rows.NewScaling(chosen)
-	chosen, measured := scaling.Apply(chosen), scaling.Apply(rows.Select(x, order[half:]))
+	searched := rows.Select(x, order[:half])
+	scaling := rows.NewScaling(searched)
+	searched, heldOut := scaling.Apply(searched), scaling.Apply(rows.Select(x, order[half:]))
 	best := make([]candidate, len(covered))
 	for i := range best {
-		best[i].share = math.Inf(1)
+		best[i].fraction = math.Inf(1)
 	}
 	minRows := int(math.Ceil(Share * float64(half)))
 	projections, normals := rows.New(half, directionsAtOnce), rows.New(x.Cols, directionsAtOnce)
@@ -61,7 +61,7 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 		for k := range normals.Data {
 			normals.Data[k] = float32(rng.NormFloat64())
 		}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, normals, 0, projections)
+		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, searched, normals, 0, projections)
 		for d := range directionsAtOnce {
 			for i := range sorted {
 				// The lower half of an element is the row number. Sorting integers is several
@@ -77,8 +77,8 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 						prefix[i+1]++
 					}
 				}
-				if from, to, share := lowestRange(prefix, minRows, best[w].share); to > 0 {
-					best[w] = candidate{share: share, low: project(from), high: project(to - 1), normal: column(normals, d)}
+				if from, to, fraction := lowestRange(prefix, minRows, best[w].fraction); to > 0 {
+					best[w] = candidate{fraction: fraction, low: project(from), high: project(to - 1), normal: column(normals, d)}
 				}
 			}
 		}
@@ -88,8 +88,8 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 		if c.normal.N == 0 { // all rows of the first half are covered, so the slab is the whole space
 			c.normal = column(rows.New(x.Cols, 1), 0)
 		}
-		for i := range measured.Rows {
-			projection := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(measured, i)}, c.normal)
+		for i := range heldOut.Rows {
+			projection := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(heldOut, i)}, c.normal)
 			if c.low <= projection && projection <= c.high {
 				slabs[w].Rows++
 				if covered[w][order[half+i]] {
@@ -103,7 +103,7 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 
 // candidate is the slab with the lowest coverage so far.
 type candidate struct {
-	share     float64
+	fraction  float64
 	low, high float32
 	normal    blas32.Vector
 }
@@ -111,8 +111,8 @@ type candidate struct {
 // lowestRange returns the range of at least minRows rows with the lowest covered fraction. If
 // this fraction is not below share, to is 0. prefix[i] is the number of covered rows among the
 // first i.
-func lowestRange(prefix []int, minRows int, share float64) (from, to int, lowest float64) {
-	lowest = min(share, 1)
+func lowestRange(prefix []int, minRows int, limit float64) (from, to int, lowest float64) {
+	lowest = min(limit, 1)
 	for {
 		// A range with a lower covered fraction has a negative sum of covered − lowest over
 		// its rows. Repeatedly taking the range with the smallest sum leads to the lowest
