@@ -109,7 +109,7 @@ type candidate struct {
 }
 
 // lowestRange returns the range of at least minRows rows with the lowest covered fraction. If
-// this fraction is not below share, to is 0. prefix[i] is the number of covered rows among the
+// this fraction is not below limit, to is 0. prefix[i] is the number of covered rows among the
 // first i.
 func lowestRange(prefix []int, minRows int, limit float64) (from, to int, lowest float64) {
 	lowest = min(limit, 1)
