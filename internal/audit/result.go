@@ -203,7 +203,7 @@ type tally struct {
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
-	pendingKeys    []pendingKey        // rows whose keys Copies lists, in order
+	pendingKeys    []pendingKey        // keys that Copies lists, in the order of rows
 	scratch        countedRanks        // result of groupRanks
 	distinctWidths []calibrate.Ranks   // per target, the ranks of interval widths of distinct rows
 }
