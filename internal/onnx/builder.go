@@ -235,8 +235,8 @@ func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
 	return b.Append(Node{Op: "Constant", Outputs: []string{name}, Attrs: []*pb.AttributeProto{Attr("value", t)}})[0]
 }
 
-// constHint returns a name for a constant: the value of a scalar, for example "const_2", or
-// "const".
+// constHint returns a name for a constant. The name of a scalar contains its value, for
+// example "const_2".
 func constHint(value any) string {
 	switch v := value.(type) {
 	case float32, float64, int64, int32, int, bool:

@@ -4,9 +4,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
+// gradIdentity is the rule of y = x: the gradient does not change.
 func gradIdentity(c *call) { c.add(0, c.upstream(0)) }
 
-// gradSum is the rule of Sum and Add.
+// gradSum is the rule of Add and Sum.
 func gradSum(c *call) {
 	for i := range c.n.Input {
 		c.addUnbroadcast(i, c.upstream(0))
@@ -62,14 +63,15 @@ func gradPow(c *call) {
 	x, p := c.input(0), c.input(1)
 	if c.needsGradient(0) {
 		e := c.castTo(p, x)
-		// An exponent of 0 has slope 0 at x = 0 too, where x⁻¹ is not finite.
+		// For an exponent e of 0, xᵉ⁻¹ is infinite at x = 0, although the slope is 0. Use
+		// x⁰ instead, because the factor e then makes the slope 0.
 		one := c.scalar(1, x)
 		lower := c.node("Sub", c.node("Where", c.node("Equal", e, c.scalar(0, x)), one, e), one)
 		c.addUnbroadcast(0, c.node("Mul", c.upstream(0), c.node("Mul", e, c.node("Pow", x, lower))))
 	}
 	if c.needsGradient(1) {
-		// The derivative with respect to the exponent is x^p·log x, or 0 at x = 0, where the
-		// logarithm is infinite.
+		// The derivative with respect to the exponent p is xᵖ·log x. At x = 0 the logarithm
+		// is infinite, so use 0.
 		zero := c.scalar(0, x)
 		log := c.node("Where", c.node("Equal", x, zero), zero, c.node("Log", x))
 		c.addUnbroadcast(1, c.castTo(c.node("Mul", c.upstream(0), c.node("Mul", c.output(0), log)), p))
@@ -87,7 +89,7 @@ func gradLog(c *call) { c.add(0, c.node("Div", c.upstream(0), c.input(0))) }
 
 func gradAbs(c *call) { c.add(0, c.node("Mul", c.upstream(0), c.node("Sign", c.input(0)))) }
 
-// unbroadcast sums a gradient over the axes along which x was broadcast, so that it has the
+// unbroadcast sums a gradient over the axes along which x was broadcast. The result has the
 // shape of x.
 func (g *tape) unbroadcast(gradient, x string) string {
 	from, to := g.types.get(gradient), g.types.get(x)
@@ -118,7 +120,8 @@ func (g *tape) unbroadcast(gradient, x string) string {
 	return gradient
 }
 
-// unbroadcastAtRunTime finds the axes by comparing shapes in the graph.
+// unbroadcastAtRunTime does the same as unbroadcast if shapes are unknown. The graph
+// compares the shapes at run time to find the axes.
 func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
 	from, to := g.node("Shape", gradient), g.shapeOf(x)
 	one := g.ints(1)
@@ -131,7 +134,7 @@ func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
 	return g.node("Reshape", summed, to)
 }
 
-// gradWhere passes the gradient to the selected side.
+// gradWhere passes the gradient to the input that Where selected, element by element.
 func gradWhere(c *call) {
 	zero := c.scalar(0, c.output(0))
 	if c.needsGradient(1) {
@@ -142,11 +145,12 @@ func gradWhere(c *call) {
 	}
 }
 
-// gradExtremum returns the rule of Max ("GreaterOrEqual") or Min ("LessOrEqual") with any
-// number of inputs. Inputs that tie share the gradient evenly.
+// gradExtremum returns the rule of Max or Min with any number of inputs. compare is
+// "GreaterOrEqual" for Max and "LessOrEqual" for Min. Inputs that tie share the gradient
+// evenly.
 //
-// The rule compares inputs with each other and not with the output, because the runtime may
-// skip rounding to half precision between nodes.
+// The rule compares the inputs with each other and not with the output, because the runtime
+// may skip the rounding to half precision between nodes.
 func gradExtremum(compare string) rule {
 	return func(c *call) {
 		n := len(c.n.Input)
@@ -186,8 +190,8 @@ func gradExtremum(compare string) rule {
 	}
 }
 
-// gradClip passes the gradient if the input lies within the bounds, inclusively. The gradient
-// with respect to the bounds is not supported.
+// gradClip passes the gradient if the input lies within the bounds or equals one of them.
+// Gradients with respect to the bounds are not supported.
 func gradClip(c *call) {
 	if c.needsGradient(1) || c.needsGradient(2) {
 		c.fail("its bounds depend on what is differentiated")

@@ -8,12 +8,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// rule is the vector–Jacobian product of an operator. It reads the gradients of a node's
-// outputs and adds to the gradients of its inputs. It reports unsupported cases through
+// rule computes the vector–Jacobian product of an operator. It reads the gradients of a
+// node's outputs and adds to the gradients of its inputs. For unsupported cases it calls
 // call.fail.
 type rule func(c *call)
 
-// call is one application of a rule.
+// call is the application of a rule to one node.
 type call struct {
 	*tape
 	n      *pb.NodeProto
@@ -21,6 +21,7 @@ type call struct {
 	err    error
 }
 
+// unsupported returns an UnsupportedError for the node.
 func (c *call) unsupported(reason string) error {
 	domain := c.n.GetDomain()
 	if onnx.IsDefault(domain) {
@@ -29,13 +30,14 @@ func (c *call) unsupported(reason string) error {
 	return &UnsupportedError{Op: c.n.GetOpType(), Domain: domain, Node: c.index.NodeName(c.n), Reason: reason}
 }
 
+// fail records that the node cannot be differentiated. Only the first reason is kept.
 func (c *call) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = c.unsupported(fmt.Sprintf(format, args...))
 	}
 }
 
-// input returns the name of input i, or "" if it is left out.
+// input returns the name of input i, or "" if the node omits it.
 func (c *call) input(i int) string {
 	if i < len(c.n.Input) {
 		return c.n.Input[i]
@@ -43,6 +45,7 @@ func (c *call) input(i int) string {
 	return ""
 }
 
+// output returns the name of output i, or "" if the node omits it.
 func (c *call) output(i int) string {
 	if i < len(c.n.Output) {
 		return c.n.Output[i]
@@ -53,7 +56,8 @@ func (c *call) output(i int) string {
 // needsGradient reports whether input i needs a gradient.
 func (c *call) needsGradient(i int) bool { return c.active[c.input(i)] }
 
-// upstream returns the gradient of output i, or "" if the result does not depend on it.
+// upstream returns the gradient with respect to output i, or "" if the result does not
+// depend on that output.
 func (c *call) upstream(i int) string {
 	if o := c.output(i); o != "" {
 		return c.grads[o]
@@ -61,18 +65,19 @@ func (c *call) upstream(i int) string {
 	return ""
 }
 
-// add adds a gradient of the input's own shape.
+// add adds to the gradient of input i. The gradient must have the shape of the input.
 func (c *call) add(i int, gradient string) { c.accumulate(c.input(i), gradient) }
 
-// addUnbroadcast adds a gradient in the shape that the input was broadcast to, if the input needs a
-// gradient.
+// addUnbroadcast adds to the gradient of input i, if the input needs one. The gradient has
+// the shape to which the input was broadcast.
 func (c *call) addUnbroadcast(i int, gradient string) {
 	if c.needsGradient(i) {
 		c.add(i, c.unbroadcast(gradient, c.input(i)))
 	}
 }
 
-// checkOnlyFirstOutput reports gradients of further outputs as unsupported.
+// checkOnlyFirstOutput reports whether only output 0 has a gradient. It fails the call if a
+// later output has one.
 func (c *call) checkOnlyFirstOutput() bool {
 	for i := 1; i < len(c.n.Output); i++ {
 		if c.upstream(i) != "" {
@@ -87,23 +92,24 @@ func (c *call) attrInt(name string, otherwise int64) int64 {
 	return onnx.AttributeInt(c.n, name, otherwise)
 }
 
-// node appends a node of the default domain.
+// node appends a node of the default domain and returns the name of its output.
 func (g *tape) node(op string, inputs ...string) string { return g.nodeWith(op, inputs) }
 
+// nodeWith appends a node with attributes and returns the name of its output.
 func (g *tape) nodeWith(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	out := g.b.Node(op, inputs, attrs...)
 	g.types.advance()
 	return out
 }
 
-// nodeN appends a node with n outputs.
+// nodeN appends a node with n outputs and returns their names.
 func (g *tape) nodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
 	out := g.b.NodeN(n, op, inputs, attrs...)
 	g.types.advance()
 	return out
 }
 
-// scalar returns a constant of the element type of like.
+// scalar returns a constant of the element type of the tensor like.
 func (g *tape) scalar(v float64, like string) string {
 	switch t := g.types.get(like).elem; t {
 	case pb.TensorProto_DOUBLE:
@@ -123,6 +129,7 @@ func (g *tape) constant(value any, dims ...int64) string {
 	return name
 }
 
+// ints returns a constant 1-D int64 tensor.
 func (g *tape) ints(v ...int64) string {
 	if v == nil {
 		v = []int64{}
@@ -130,7 +137,7 @@ func (g *tape) ints(v ...int64) string {
 	return g.constant(v)
 }
 
-// castTo converts a tensor to the element type of like.
+// castTo converts a tensor to the element type of the tensor like.
 func (g *tape) castTo(x, like string) string {
 	t := g.types.get(like).elem
 	switch {
@@ -146,7 +153,8 @@ func (g *tape) castElem(x string, t pb.TensorProto_DataType) string {
 	return g.nodeWith("Cast", []string{x}, onnx.Attr("to", t))
 }
 
-// shapeOf returns the shape of x as a 1-D int64 tensor, a constant if possible.
+// shapeOf returns the shape of x as a 1-D int64 tensor. It is a constant if the shape is
+// known.
 func (g *tape) shapeOf(x string) string {
 	if dims, ok := g.types.get(x).static(); ok {
 		return g.ints(dims...)
@@ -154,9 +162,10 @@ func (g *tape) shapeOf(x string) string {
 	return g.node("Shape", x)
 }
 
-// onesLike returns a tensor of ones with the shape and type of x.
+// onesLike returns a tensor of ones with the shape and element type of x.
 func (g *tape) onesLike(x string) string { return g.fullLike(1, x) }
 
+// fullLike returns a tensor filled with v, with the shape and element type of x.
 func (g *tape) fullLike(v float64, x string) string {
 	return g.expand(g.scalar(v, x), x)
 }
@@ -171,7 +180,7 @@ func (g *tape) expand(v, x string) string {
 	return g.node("Expand", v, g.expandShape(v, x))
 }
 
-// reshapeLike reshapes v to the shape of x, which has as many elements.
+// reshapeLike reshapes v to the shape of x. Both have the same number of elements.
 func (g *tape) reshapeLike(v, x string) string {
 	a, aok := g.types.get(v).static()
 	b, bok := g.types.get(x).static()
@@ -184,8 +193,9 @@ func (g *tape) reshapeLike(v, x string) string {
 	return out
 }
 
-// expandShape returns the shape with which Expand broadcasts v to x. It contains 1 for axes that
-// v already has.
+// expandShape returns a shape with which Expand broadcasts v to the shape of x. If v
+// already has the right size along an axis, the shape contains 1 for it, because the size
+// may be known only at run time.
 func (g *tape) expandShape(v, x string) string {
 	from, to := g.types.get(v), g.types.get(x)
 	shape := make([]int64, len(to.dims))
@@ -206,7 +216,8 @@ func (g *tape) expandShape(v, x string) string {
 	return g.ints(shape...)
 }
 
-// reshapeShape returns the shape of x for Reshape, which computes one unknown size itself.
+// reshapeShape returns the shape of x as an input for Reshape. If one size is unknown, it
+// is −1, so that Reshape computes it.
 func (g *tape) reshapeShape(x string) string {
 	t := g.types.get(x)
 	shape, unknowns := make([]int64, len(t.dims)), 0
@@ -226,9 +237,9 @@ func (g *tape) reshapeShape(x string) string {
 	return g.ints(shape...)
 }
 
-// beforeReshape returns the tensor that v was reshaped from, or v. Chains of reshapes with
-// shapes computed at run time crash the optimizer of ONNX Runtime 1.30 if the last shape is
-// known beforehand.
+// beforeReshape returns the tensor from which v was reshaped, or v if it was not reshaped.
+// It avoids chains of Reshape nodes. If the shapes are computed at run time but the last
+// one is known beforehand, such chains crash the optimizer of ONNX Runtime 1.30.
 func (g *tape) beforeReshape(v string) string {
 	for g.types.reshapeInput[v] != "" {
 		v = g.types.reshapeInput[v]
@@ -236,13 +247,15 @@ func (g *tape) beforeReshape(v string) string {
 	return v
 }
 
-// sum sums over the axes. If keep is set, they stay with size 1.
+// sum returns the sum of x over axes. If keep is set, the axes keep the size 1. Otherwise
+// they are removed.
 func (g *tape) sum(x string, axes []int64, keep bool) string {
 	return g.nodeWith("ReduceSum", []string{x, g.ints(axes...)}, onnx.Attr("keepdims", keep))
 }
 
-// reduce appends ReduceMax, ReduceMean, ReduceL2 or a similar operator over constant axes, or
-// over all axes if axes is nil. Operator set 18 made the axes an input.
+// reduce appends ReduceMax, ReduceMean, ReduceL2 or a similar operator over constant axes,
+// or over all axes if axes is nil. The axes are an input of the node since operator set 18,
+// and an attribute before.
 func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if op == "ReduceSum" && axes != nil {
 		return g.sum(x, axes, keep)
@@ -259,7 +272,7 @@ func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 	return g.nodeWith(op, inputs, attrs...)
 }
 
-// transpose swaps the last two axes.
+// transpose swaps the last two axes of x.
 func (c *call) transpose(x string) string {
 	rank, ok := c.types.get(x).rank()
 	if !ok || rank < 2 {
@@ -271,7 +284,7 @@ func (c *call) transpose(x string) string {
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// axisRange returns from, from+1, …, to−1.
+// axisRange returns the numbers from, from+1, …, to−1.
 func axisRange(from, to int) []int64 {
 	var numbers []int64
 	for i := from; i < to; i++ {

@@ -7,7 +7,8 @@ import (
 
 var cube = [][]int64{{2, 3, 4}}
 
-// imageAndVectors returns the shapes of an image and of n vectors with one number per channel.
+// imageAndVectors returns the shapes of an image and of n vectors that have one number per
+// channel.
 func imageAndVectors(n int) [][]int64 {
 	shapes := [][]int64{{2, 4, 3, 2}}
 	for range n {
@@ -16,7 +17,7 @@ func imageAndVectors(n int) [][]int64 {
 	return shapes
 }
 
-// classical appends an operator of ai.onnx.ml, which preprocesses tables.
+// classical returns a function that appends an operator of the domain ai.onnx.ml.
 func classical(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		b.Import(classicalDomain, 1)

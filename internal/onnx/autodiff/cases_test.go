@@ -5,12 +5,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// graphCase is a function of floating-point inputs, built as a graph.
+// graphCase is a test case: a function of floating-point inputs, built as a graph.
 type graphCase struct {
 	name   string
-	opset  int64 // 0 means 17
+	opset  int64 // operator set; 0 means 17
 	shapes [][]int64
-	// low and high bound the inputs' values; both zero is (−2, 2).
+	// low and high bound the values of the inputs. If both are 0, the bounds are −2 and 2.
 	low, high float64
 	// single marks operators that the runtime supports only in single precision.
 	single bool
@@ -23,7 +23,7 @@ func op(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) 
 	return func(b *onnx.Builder, x []string) string { return b.Node(name, x, attrs...) }
 }
 
-// opWithConsts appends constant inputs.
+// opWithConsts returns a function that appends an operator whose last inputs are constants.
 func opWithConsts(name string, constants []any, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		x = append([]string(nil), x...)

@@ -5,8 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradScaler is the rule of (x − offset)·scale. It computes in single precision for every type
-// of x.
+// gradScaler is the rule of Scaler, y = (x − offset)·scale. It computes in single precision
+// for every type of x, as the operator does.
 func gradScaler(c *call) {
 	scale := onnx.Attribute(c.n, "scale").GetFloats()
 	if len(scale) == 0 {
@@ -16,7 +16,8 @@ func gradScaler(c *call) {
 	c.add(0, c.castTo(c.node("Mul", c.upstream(0), c.b.Const(scale, int64(len(scale)))), c.input(0)))
 }
 
-// gradNormalizer is the rule of x divided by a norm of its row, in single precision.
+// gradNormalizer is the rule of Normalizer, which divides each row of x by its norm. It
+// computes in single precision.
 func gradNormalizer(c *call) {
 	x, y := c.castElem(c.input(0), pb.TensorProto_FLOAT), c.output(0)
 	var d string
@@ -26,7 +27,7 @@ func gradNormalizer(c *call) {
 	case "L2":
 		d = c.lpNormGradient(x, y, 2, -1)
 	case "MAX":
-		// The divisor is the largest number, not the largest absolute value.
+		// The MAX norm divides by the largest number, not by the largest absolute value.
 		last := []int64{-1}
 		largest := c.reduce("ReduceMax", x, last, true)
 		hit := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)

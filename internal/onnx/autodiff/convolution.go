@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradConv supports any number of spatial axes, groups, strides, dilations and every kind of
-// padding.
+// gradConv is the rule of Conv. It supports any number of spatial axes, groups, strides,
+// dilations and every kind of padding.
 func gradConv(c *call) {
 	x, w, upstream := c.input(0), c.input(1), c.upstream(0)
 	s, ok := c.convGeometry(w, c.types.get(x))
@@ -27,7 +27,7 @@ func gradConv(c *call) {
 	}
 }
 
-// convGeometry returns the geometry of a convolution with the kernel w.
+// convGeometry returns the geometry of a convolution over x with the kernel w.
 func (c *call) convGeometry(w string, x tensorType) (geometry, bool) {
 	s, ok := c.types.windowGeometry(c.n, x, c.types.get(w).kernelSize())
 	switch {
@@ -40,14 +40,15 @@ func (c *call) convGeometry(w string, x tensorType) (geometry, bool) {
 	return s, ok
 }
 
-// convAdjoint is the adjoint of x ↦ Conv(x, w). The result has the shape of x, but does not
-// depend on its elements.
+// convAdjoint applies the adjoint of the linear map x ↦ Conv(x, w) to upstream. Only the
+// shape of x matters, because the result has this shape.
 //
-// With stride 1 it is a convolution with the mirrored kernel, which ONNX Runtime's CPU provider
-// runs in half the time of ConvTranspose unless the result has few channels. Larger strides are
-// faster as ConvTranspose than as any combination of convolutions.
+// With stride 1, the adjoint is a convolution with the mirrored kernel. ONNX Runtime's CPU
+// provider computes it in half the time of ConvTranspose, unless the result has few
+// channels. For larger strides, ConvTranspose is faster than any combination of
+// convolutions.
 func (c *call) convAdjoint(upstream, w, x string, s geometry, group int64) string {
-	const few = 8 // the width of a vector register
+	const few = 8 // number of float32 in a vector register
 	channels, ok := c.types.get(w).dim(1)
 	if !(ok && channels.known() && channels.n < few && group == 1) && s.unitStride() && s.kernelKnown {
 		if pads, ok := s.mirroredPads(); ok {
@@ -74,13 +75,13 @@ func (c *call) convAdjoint(upstream, w, x string, s geometry, group int64) strin
 	return c.cropTo(dx, c.shapeRange(x, 2, len(s.kernel)+2), s)
 }
 
-// cropTo keeps the beginning of each spatial axis.
+// cropTo keeps the first elements of each spatial axis of x. size contains their numbers.
 func (c *call) cropTo(x, size string, s geometry) string {
 	return c.node("Slice", x, c.ints(make([]int64, len(s.kernel))...), size, c.ints(s.spatialAxes()...))
 }
 
-// mirroredKernel swaps the channels of a kernel and reverses its spatial axes. The runtime does that
-// only once if the kernel is constant.
+// mirroredKernel returns the kernel w with its channels swapped and its spatial axes
+// reversed. If w is constant, the runtime computes the result only once.
 func (c *call) mirroredKernel(w string, s geometry, group int64) string {
 	w = c.swapChannels(w, len(s.kernel)+2, group)
 	var axes []int64
@@ -97,12 +98,12 @@ func (c *call) mirroredKernel(w string, s geometry, group int64) string {
 	return c.node("Slice", w, c.ints(last...), c.ints(before...), c.ints(axes...), c.ints(last...))
 }
 
-// swapChannels swaps the first two axes of a kernel (outputs, inputs/group, …)
-// within each group.
+// swapChannels swaps the first two axes of a kernel within each group. The shape of the
+// kernel is (outputs, inputs/group, …).
 func (c *call) swapChannels(w string, rank int, group int64) string {
 	dims := c.types.get(w).dims
 	if len(dims) > 2 && dims[0].n == group && dims[1].n == 1 {
-		return w // one channel per group
+		return w // with one channel per group, swapping changes nothing
 	}
 	if group == 1 {
 		return c.swapAxes(w, 0, rank)
@@ -112,16 +113,16 @@ func (c *call) swapChannels(w string, rank int, group int64) string {
 	return c.node("Reshape", t, c.concatInts(c.ints(-1), c.shapeRange(t, 2, rank+1)))
 }
 
-// swapAxes swaps the axes from and from+1.
+// swapAxes swaps the axes from and from+1 of x.
 func (c *call) swapAxes(x string, from, rank int) string {
 	perm := axisRange(0, rank)
 	perm[from], perm[from+1] = perm[from+1], perm[from]
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// kernelGradient is the gradient of Conv(x, w) with respect to w: the correlation of x with the
-// gradient of the output. Strides and dilations are exchanged, and so are rows and channels.
-// Groups are separated as channels (group, row) of x.
+// kernelGradient returns the gradient of Conv(x, w) with respect to w, which is the
+// correlation of x with upstream. In this convolution, strides and dilations are exchanged,
+// and so are the axes of rows and channels. Groups become channels (group, row) of x.
 func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) string {
 	rank := len(s.kernel) + 2
 	image := c.swapAxes(x, 0, rank)
@@ -133,7 +134,7 @@ func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) st
 	}
 	m := s
 	m.stride, m.dilation = s.dilation, s.stride
-	m.kernelKnown = false // the kernel is the gradient, with its own size
+	m.kernelKnown = false // the kernel of this convolution is upstream, whose size differs
 	dw := c.nodeWith("Conv", []string{image, c.swapAxes(upstream, 0, rank)}, m.attributes(group)...)
 	if !c.kernelSizeExact(x, upstream, s) {
 		dw = c.cropTo(dw, c.shapeRange(w, 2, rank), s)
@@ -141,8 +142,9 @@ func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) st
 	return c.swapAxes(dw, 0, rank)
 }
 
-// kernelSizeExact reports whether the windows certainly leave at most one dilation of x uncovered at its
-// end.
+// kernelSizeExact reports whether the correlation in kernelGradient is known to have the
+// size of the kernel. It is larger if the windows leave a whole dilation step or more of x
+// uncovered at the end.
 func (c *call) kernelSizeExact(x, upstream string, s geometry) bool {
 	for i, stride := range s.stride {
 		d, _ := c.types.get(x).dim(int64(i + 2))
@@ -154,8 +156,8 @@ func (c *call) kernelSizeExact(x, upstream string, s geometry) bool {
 	return true
 }
 
-// gradConvTranspose uses that the operator is the adjoint of a convolution over its output. Its
-// gradient is that convolution.
+// gradConvTranspose is the rule of ConvTranspose. The operator is the adjoint of a
+// convolution, so its gradient is that convolution.
 func gradConvTranspose(c *call) {
 	x, w, upstream := c.input(0), c.input(1), c.upstream(0)
 	s, ok := c.transposedGeometry()
@@ -174,8 +176,8 @@ func gradConvTranspose(c *call) {
 	}
 }
 
-// transposedGeometry returns the geometry of the convolution whose adjoint is the ConvTranspose. The
-// runtime checks that the two fit.
+// transposedGeometry returns the geometry of the convolution whose adjoint is the node's
+// ConvTranspose. The runtime checks that the sizes match.
 func (c *call) transposedGeometry() (geometry, bool) {
 	s, ok := c.convGeometry(c.input(1), tensorType{})
 	if !ok || s.outputShape == nil && !s.isSamePadding() {
@@ -185,7 +187,8 @@ func (c *call) transposedGeometry() (geometry, bool) {
 		c.fail("its padding depends on a kernel of unknown size")
 		return s, false
 	}
-	// The padding follows from the size of the output.
+	// With SAME padding or an output shape, the padding follows from the size of the
+	// output.
 	s.begin, s.end = slices.Clone(s.outputPadding), slices.Clone(s.outputPadding)
 	for i, stride := range s.stride {
 		total := s.extent(i) + s.outputPadding[i] - stride

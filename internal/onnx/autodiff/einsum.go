@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradEinsum computes the gradient of an operand as a product of the output's gradient with the
-// other operands, over the same letters.
+// gradEinsum is the rule of Einsum. The gradient of an operand is a product of upstream
+// with the other operands, over the same letters.
 func gradEinsum(c *call) {
 	terms, result, ok := einsumTerms(onnx.AttributeString(c.n, "equation", ""), len(c.n.Input))
 	if !ok {
@@ -29,7 +29,8 @@ func gradEinsum(c *call) {
 			c.fail("it takes a diagonal")
 			return
 		}
-		// Letters that only this operand has were summed, so the gradient repeats along them.
+		// If a letter occurs only in this operand, Einsum summed over it. The gradient is
+		// therefore constant along its axis.
 		from, missing := "", []int64(nil)
 		for k, l := range letters(terms[i]) {
 			if slices.ContainsFunc(labels, func(s string) bool { return strings.Contains(s, l) }) {
@@ -50,14 +51,13 @@ func gradEinsum(c *call) {
 	}
 }
 
-// einsumTerms splits an equation into the letters of its operands and of its
-// result.
+// einsumTerms splits an equation into the letters of each operand and of the result.
 func einsumTerms(equation string, operands int) (terms []string, result string, ok bool) {
 	equation = strings.ReplaceAll(equation, " ", "")
 	left, result, explicit := strings.Cut(equation, "->")
 	terms = strings.Split(left, ",")
 	if !explicit {
-		// The result has the letters that appear once, sorted.
+		// Without "->", the result has the letters that occur once, sorted.
 		var once []string
 		for _, l := range letters(left) {
 			if l == "..." {
@@ -72,7 +72,7 @@ func einsumTerms(equation string, operands int) (terms []string, result string, 
 	return terms, result, len(terms) == operands
 }
 
-// letters splits a term; an ellipsis is one letter.
+// letters splits a term into letters. An ellipsis counts as one letter.
 func letters(term string) []string {
 	var out []string
 	for term != "" {
@@ -85,6 +85,7 @@ func letters(term string) []string {
 	return out
 }
 
+// hasRepeats reports whether a letter occurs twice in a term.
 func hasRepeats(term string) bool {
 	l := letters(term)
 	slices.Sort(l)

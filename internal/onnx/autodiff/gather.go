@@ -7,7 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradGather sums the gradients of all copies of each element along the axis.
+// gradGather is the rule of Gather. If Gather copied an element several times, the
+// gradients of its copies are summed.
 func gradGather(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	axis := c.attrInt("axis", 0)
@@ -24,7 +25,8 @@ func gradGather(c *call) {
 	}
 }
 
-// gradGatherOne handles a single constant index by padding. It returns false for other indices.
+// gradGatherOne is the rule of Gather for a single constant index. It pads upstream instead
+// of scattering it. It returns false for other indices.
 func (c *call) gradGatherOne(axis int64) bool {
 	x := c.types.get(c.input(0))
 	index, constant := c.types.constInts(c.input(1))
@@ -38,7 +40,8 @@ func (c *call) gradGatherOne(axis int64) bool {
 	if indexRank == 0 {
 		upstream = c.node("Unsqueeze", upstream, c.ints(axis))
 	}
-	// Padding before the index and after it.
+	// pads holds the padding before and after the index. If the size of the axis is
+	// unknown, it is added at run time to the element growing of pads.
 	pads, growing := make([]int64, 2*rank), axis
 	if at >= 0 {
 		pads[axis], pads[rank+axis], growing = at, -1-at, rank+axis
@@ -57,7 +60,7 @@ func (c *call) gradGatherOne(axis int64) bool {
 	return true
 }
 
-// wrap converts a negative index to one counted from the start.
+// wrap converts an index of an axis with n elements: a negative index counts from the end.
 func wrap(i, n int64) int64 {
 	if i < 0 {
 		return i + n
@@ -65,8 +68,8 @@ func wrap(i, n int64) int64 {
 	return i
 }
 
-// ungather adds slices of up at indices along an axis to zeros of the shape of x. Instead of
-// that axis, up has the n axes of indices.
+// ungather returns zeros of the shape of x, to which it adds slices of upstream at indices
+// along axis. In upstream, the n axes of indices replace that axis.
 func (c *call) ungather(x, indices, upstream string, axis int64, n int) (string, bool) {
 	rank, ok := c.types.get(x).rank()
 	if !ok {
@@ -74,7 +77,7 @@ func (c *call) ungather(x, indices, upstream string, axis int64, n int) (string,
 		return "", false
 	}
 	axis = wrap(axis, int64(rank))
-	// The scatter works on the first axis.
+	// scatterAdd works on the first axis, so move axis there.
 	toFront, fromFront := []int64{axis}, make([]int64, rank)
 	for i := range int64(rank) {
 		if i != axis {
@@ -106,7 +109,7 @@ func (c *call) ungather(x, indices, upstream string, axis int64, n int) (string,
 	return dx, true
 }
 
-// permuted returns the shape of x with reordered axes.
+// permuted returns the shape of x with its axes in the order perm.
 func (c *call) permuted(x string, perm []int64) string {
 	if dims, ok := c.types.get(x).static(); ok {
 		out := make([]int64, len(perm))
@@ -118,7 +121,8 @@ func (c *call) permuted(x string, perm []int64) string {
 	return c.node("Gather", c.node("Shape", x), c.ints(perm...))
 }
 
-// gradGatherND sums the gradients of all copies of each element.
+// gradGatherND is the rule of GatherND. If GatherND copied an element several times, the
+// gradients of its copies are summed.
 func gradGatherND(c *call) {
 	x, indices := c.input(0), c.input(1)
 	if batch := c.attrInt("batch_dims", 0); batch > 0 {
@@ -127,8 +131,8 @@ func gradGatherND(c *call) {
 	c.add(0, c.scatterAdd(c.fullLike(0, x), indices, c.upstream(0)))
 }
 
-// prependBatchIndices prepends the coordinates of the leading axes to the coordinates in the last axis of
-// indices.
+// prependBatchIndices adds coordinates to the front of each tuple of coordinates in the
+// last axis of indices. They are the positions along the first batch axes.
 func (c *call) prependBatchIndices(indices string, batch int64) string {
 	rank, ok := c.types.get(indices).rank()
 	if !ok {
@@ -152,8 +156,8 @@ func (c *call) prependBatchIndices(indices string, batch int64) string {
 	return c.nodeWith("Concat", append(parts, indices), onnx.Attr("axis", -1))
 }
 
-// gradScatterND is the rule of a scatter that replaces or adds. If two updates replace the same
-// element, both get its gradient.
+// gradScatterND is the rule of ScatterND with the reduction "none" or "add". If two updates
+// replace the same element, both get its gradient.
 func gradScatterND(c *call) {
 	reduction := onnx.AttributeString(c.n, "reduction", "none")
 	if reduction != "none" && reduction != "add" {
@@ -172,13 +176,14 @@ func gradScatterND(c *call) {
 	}
 }
 
-// gradTopK returns the gradients of the values to their original places.
+// gradTopK is the rule of TopK. It scatters the gradients of the values to their original
+// positions.
 func gradTopK(c *call) {
 	c.add(0, c.nodeWith("ScatterElements", []string{c.fullLike(0, c.input(0)), c.output(1), c.upstream(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))
 }
 
-// scatter appends a ScatterElements or a ScatterND. The runtime's CPU provider cannot add in
-// half precision, so such scatters use single precision.
+// scatter appends a ScatterElements or a ScatterND. The runtime's CPU provider cannot add
+// in half precision, so sums of half-precision numbers use single precision.
 func (g *tape) scatter(op, data, indices, updates string, attrs ...*pb.AttributeProto) string {
 	adds := slices.ContainsFunc(attrs, func(a *pb.AttributeProto) bool { return a.GetName() == "reduction" })
 	if !adds || !isHalf(g.types.get(updates).elem) {
@@ -188,16 +193,19 @@ func (g *tape) scatter(op, data, indices, updates string, attrs ...*pb.Attribute
 	return g.castTo(sum, updates)
 }
 
-// scatterAdd adds updates to data at the coordinates in the last axis of indices.
+// scatterAdd adds updates to data. The last axis of indices holds the coordinates of the
+// updates.
 func (g *tape) scatterAdd(data, indices, updates string) string {
 	return g.scatter("ScatterND", data, indices, updates, onnx.Attr("reduction", "add"))
 }
 
+// isHalf reports whether an element type is float16 or bfloat16.
 func isHalf(t pb.TensorProto_DataType) bool {
 	return t == pb.TensorProto_FLOAT16 || t == pb.TensorProto_BFLOAT16
 }
 
-// toSingle converts x from half to single precision. It returns other types unchanged.
+// toSingle converts x from half to single precision. It returns tensors of other types
+// unchanged.
 func (g *tape) toSingle(x string) string {
 	if isHalf(g.types.get(x).elem) {
 		return g.castElem(x, pb.TensorProto_FLOAT)

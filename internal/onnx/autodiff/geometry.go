@@ -7,21 +7,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// geometry describes how a window moves over the spatial axes, which are all axes from 2 on.
+// geometry describes how the window of a convolution or pooling moves over the spatial
+// axes, which are the axes from 2 on.
 type geometry struct {
 	kernel, stride, dilation []int64
-	kernelKnown              bool // the size of the kernel is known, not only its rank
-	// begin and end are the padding, or nil if it depends on unknown sizes.
+	kernelKnown              bool // whether all sizes of the kernel are known
+	// begin and end are the padding before and after each spatial axis. They are nil if the
+	// padding depends on unknown sizes.
 	begin, end []int64
-	autoPad    string // auto_pad
-	// outputPadding and shape are the output_padding and the output_shape of a ConvTranspose. shape is
-	// nil if it is not given.
+	autoPad    string // the attribute auto_pad
+	// outputPadding and outputShape are the attributes output_padding and output_shape of a
+	// ConvTranspose. outputShape is nil if it is not given.
 	outputPadding, outputShape []int64
-	ceilMode                   bool // a last window may start within and end beyond the padding
+	ceilMode                   bool // the attribute ceil_mode: the last window may end beyond the padding
 }
 
-// windowGeometry reads the attributes of a convolution or a pooling over x. kernel is the window's
-// size if the attribute is absent. It contains −1 for unknown sizes.
+// windowGeometry reads the attributes of a convolution or pooling over x. kernel is the
+// size of the window if the attribute kernel_shape is absent. −1 in kernel stands for an
+// unknown size.
 func (t *types) windowGeometry(n *pb.NodeProto, x tensorType, kernel []int64) (geometry, bool) {
 	s := geometry{
 		kernel:   kernel,
@@ -54,6 +57,7 @@ func (t *types) windowGeometry(n *pb.NodeProto, x tensorType, kernel []int64) (g
 	return s, true
 }
 
+// defaultOnes returns a, or ones if the attribute is absent.
 func defaultOnes(a []int64, rank int) []int64 {
 	if a != nil {
 		return a
@@ -65,7 +69,8 @@ func (s *geometry) isSamePadding() bool {
 	return s.autoPad == "SAME_UPPER" || s.autoPad == "SAME_LOWER"
 }
 
-// setSamePadding sets the padding that gives ⌈size/stride⌉ windows.
+// setSamePadding sets the padding for auto_pad SAME_UPPER or SAME_LOWER, with which
+// ⌈size/stride⌉ windows fit along each axis.
 func (s *geometry) setSamePadding(x tensorType) {
 	begin, end := make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
 	for i, stride := range s.stride {
@@ -74,7 +79,7 @@ func (s *geometry) setSamePadding(x tensorType) {
 			s.begin, s.end = nil, nil
 			return
 		}
-		total := s.extent(i) - 1 // for a stride of 1, independent of the size
+		total := s.extent(i) - 1 // with stride 1, the padding does not depend on the size
 		if stride > 1 {
 			total = max(((d.n+stride-1)/stride-1)*stride+s.extent(i)-d.n, 0)
 		}
@@ -83,8 +88,9 @@ func (s *geometry) setSamePadding(x tensorType) {
 	s.begin, s.end = begin, end
 }
 
-// splitPadding splits a total padding. An odd total adds the extra one to the end for SAME_UPPER, and
-// to the beginning otherwise.
+// splitPadding splits the total padding of an axis into the parts before and after it. If
+// the total is odd, SAME_UPPER puts the extra element at the end and SAME_LOWER at the
+// beginning.
 func (s *geometry) splitPadding(total int64) (begin, end int64) {
 	small := total / 2
 	if s.autoPad == "SAME_UPPER" {
@@ -93,10 +99,11 @@ func (s *geometry) splitPadding(total int64) (begin, end int64) {
 	return total - small, small
 }
 
-// extent returns the length of a window along spatial axis i, including dilation.
+// extent returns the number of elements that a window spans along spatial axis i, including
+// gaps from dilation.
 func (s *geometry) extent(i int) int64 { return (s.kernel[i]-1)*s.dilation[i] + 1 }
 
-// windowCount returns the number of windows along spatial axis i of size n.
+// windowCount returns the number of windows along spatial axis i, which has n elements.
 func (s *geometry) windowCount(i int, n int64) int64 {
 	stride := s.stride[i]
 	if s.isSamePadding() {
@@ -108,12 +115,13 @@ func (s *geometry) windowCount(i int, n int64) int64 {
 	}
 	count := (room+stride-1)/stride + 1
 	if (count-1)*stride >= n+s.begin[i] {
-		count-- // no window may start in the padding at the end
+		count-- // the last window must not start in the padding at the end
 	}
 	return count
 }
 
-// dropsWindow reports whether the last window of x would start in the padding at the end.
+// dropsWindow reports whether ceil_mode gives x a last window that starts in the padding at
+// the end. The runtime leaves out such a window, but ONNX counts it before operator set 22.
 func (s *geometry) dropsWindow(x tensorType) bool {
 	if !s.ceilMode || !s.kernelKnown || s.isSamePadding() {
 		return false
@@ -128,7 +136,7 @@ func (s *geometry) dropsWindow(x tensorType) bool {
 	return false
 }
 
-// outputSizes returns the spatial sizes of the result for x.
+// outputSizes returns the spatial sizes of the result for the input x.
 func (s *geometry) outputSizes(x tensorType) []dimension {
 	out := unknownDims(len(s.kernel))
 	for i := range out {
@@ -143,7 +151,7 @@ func (s *geometry) outputSizes(x tensorType) []dimension {
 	return out
 }
 
-// disjoint reports whether no two windows overlap.
+// disjoint reports whether the windows do not overlap.
 func (s *geometry) disjoint() bool {
 	for i, stride := range s.stride {
 		if stride < s.extent(i) {
@@ -153,9 +161,11 @@ func (s *geometry) disjoint() bool {
 	return true
 }
 
+// unitStride reports whether the windows move by one element along every axis.
 func (s *geometry) unitStride() bool { return slices.Max(s.stride) == 1 }
 
-// mirroredPads returns the padding of the adjoint of a window with stride 1.
+// mirroredPads returns the padding of the adjoint of a convolution with stride 1. ok is
+// false if a padding would be negative.
 func (s *geometry) mirroredPads() (pads []int64, ok bool) {
 	pads = make([]int64, 2*len(s.kernel))
 	ok = true
@@ -176,9 +186,10 @@ func (s *geometry) area() int64 {
 	return n
 }
 
-// spatialAxes returns the axes that a window moves along.
+// spatialAxes returns the indices of the spatial axes.
 func (s *geometry) spatialAxes() []int64 { return axisRange(2, len(s.kernel)+2) }
 
+// attributes returns the attributes of a convolution with this geometry.
 func (s *geometry) attributes(group int64) []*pb.AttributeProto {
 	attrs := []*pb.AttributeProto{
 		onnx.Attr("strides", s.stride), onnx.Attr("dilations", s.dilation),

@@ -8,25 +8,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Seed is an output to differentiate, with its weight.
+// Seed is a tensor to differentiate, and its weight.
 type Seed struct {
-	// Output is a tensor of the graph, not necessarily one of its outputs.
+	// Output is the name of any tensor of the graph. It need not be an output of the graph.
 	Output string
-	// Upstream is a tensor of Output's shape: the gradient of the final scalar with respect to
-	// Output. "" means ones, so that the sum of Output is differentiated.
+	// Upstream is a tensor of Output's shape: the gradient of the final scalar with respect
+	// to Output. "" means ones, which differentiates the sum of Output.
 	Upstream string
 }
 
-// ErrNoPath is wrapped by the error for a tensor that the outputs do not depend on, or only
-// through operators that are constant almost everywhere.
+// ErrNoPath is wrapped by the error for a tensor without a gradient. Either the outputs do
+// not depend on the tensor, or only through operators that are constant almost everywhere.
 var ErrNoPath = errors.New("no differentiable path")
 
-// UnsupportedError reports an operator on the path of a gradient that has no rule, or whose
-// form its rule does not support.
+// UnsupportedError reports that a gradient would have to pass through an operator that has
+// no rule, or through a form of the operator that its rule does not support.
 type UnsupportedError struct {
 	Op, Domain string
 	Node       string // name of the node
-	Reason     string // "" if the operator has no rule at all
+	Reason     string // "" if the operator has no rule
 }
 
 func (e *UnsupportedError) Error() string {
@@ -41,16 +41,17 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("cannot differentiate %s (node %q): %s", op, e.Node, reason)
 }
 
-// Gradient appends the gradients of Σ upstream·output over all seeds, with respect to each
-// tensor of wrt, to the graph of b. It returns their names in order. Each has the shape and
-// type of its tensor. wrt may name inputs, initializers and inner tensors.
+// Gradient appends to the graph of b the gradients of Σ upstream·output over all seeds,
+// with respect to each tensor in wrt. It returns the names of the gradients in the order of
+// wrt. A gradient has the shape and type of its tensor. wrt may name inputs, initializers
+// and inner tensors.
 //
-// External data of the graph is in dir. Tensors in stop are treated as constants, so no
-// gradient passes through them.
+// dir is the folder of the graph's external data. Tensors in stop count as constants, so
+// gradients do not pass through them.
 //
-// The error is an *UnsupportedError if an operator cannot be differentiated. It wraps ErrNoPath
-// if an output does not depend on a tensor. After an error, the graph may contain unused nodes.
-// Gradient panics for a graph that onnx.Upgrade would change.
+// If an operator cannot be differentiated, the error is an *UnsupportedError. If the
+// outputs do not depend on a tensor in wrt, the error wraps ErrNoPath. After an error, the
+// graph may contain unused nodes. Gradient panics if onnx.Upgrade would change the graph.
 func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
 	if b.Opset() < onnx.TargetOpset {
 		panic(fmt.Sprintf("autodiff: a graph of operator set %d, which onnx.Upgrade must convert first", b.Opset()))
@@ -69,15 +70,16 @@ func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...s
 	return g.sweep(seeds, wrt, stop)
 }
 
-// tape is the state of one reverse sweep.
+// tape is the state of one reverse sweep over the graph.
 type tape struct {
-	b     *onnx.Builder // the builder that the gradient is appended to
-	index *onnx.Graph   // index of the differentiated graph
+	b     *onnx.Builder // builder that appends the gradient
+	index *onnx.Graph   // index of the graph before the sweep
 	nodes []*pb.NodeProto
 	types *types
-	grads map[string]string // gradient so far, by tensor
+	grads map[string]string // gradient accumulated so far, by tensor
 }
 
+// sweep computes the gradients of seeds with respect to wrt.
 func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	defer g.b.SetScope(g.b.SetScope("grad/"))
 	active := g.activeFrom(wrt, stop)
@@ -109,6 +111,7 @@ func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	return out, nil
 }
 
+// exists reports whether the graph has a tensor of this name.
 func (g *tape) exists(tensor string) bool {
 	if g.index.Producer(tensor) != nil || g.index.Type(tensor) != nil {
 		return true
@@ -117,8 +120,7 @@ func (g *tape) exists(tensor string) bool {
 	return ok
 }
 
-// activeFrom returns the tensors that depend on wrt along paths that can carry
-// a gradient.
+// activeFrom returns the tensors that depend on wrt through operators that carry gradients.
 func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 	active, stopped := make(map[string]bool), make(map[string]bool)
 	for _, t := range wrt {
@@ -146,6 +148,7 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 	return active
 }
 
+// backward applies the rule of a node if the node is on a path from wrt to the seeds.
 func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	reached, needed := false, false
 	for _, out := range n.Output {
@@ -169,13 +172,15 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	return c.err
 }
 
-// rootCause returns the error for an earlier node without a rule on the path of the gradient,
-// or else err. Such a node's output has an unknown type, which makes later rules fail.
+// rootCause returns the error of the earliest cause. An operator without a rule has outputs
+// of unknown type, which makes the rules of later nodes fail. The sweep meets those later
+// nodes first. If there is such an operator on the path from node i to wrt, rootCause
+// returns its error, and otherwise err.
 func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	feeding := make(map[string]bool)
 	for ; i >= 0; i-- {
 		n := g.nodes[i]
-		onPath := len(feeding) == 0 // the first node is the one that failed
+		onPath := len(feeding) == 0 // node i failed
 		for _, out := range n.Output {
 			onPath = onPath || feeding[out]
 		}
@@ -194,7 +199,7 @@ func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	return err
 }
 
-// accumulate adds a gradient to the gradient of a tensor so far. "" adds nothing.
+// accumulate adds to the gradient of a tensor. A gradient of "" adds nothing.
 func (g *tape) accumulate(tensor, gradient string) {
 	if gradient == "" {
 		return

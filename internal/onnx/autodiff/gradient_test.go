@@ -15,7 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeModes declare the shapes of inputs in different detail.
+// shapeModes declares the shapes of inputs: completely ("static") or with unknown sizes
+// ("dynamic").
 var shapeModes = map[string]func(input int, shape []int64) []any{
 	"static": func(_ int, shape []int64) []any {
 		dims := make([]any, len(shape))
@@ -24,7 +25,7 @@ var shapeModes = map[string]func(input int, shape []int64) []any{
 		}
 		return dims
 	},
-	// Every other axis has a symbolic name.
+	// Every other axis has a symbolic name, and the rest are unknown.
 	"dynamic": func(input int, shape []int64) []any {
 		dims := make([]any, len(shape))
 		for i := range shape {
@@ -37,8 +38,9 @@ var shapeModes = map[string]func(input int, shape []int64) []any{
 	},
 }
 
-// TestGradient compares first and second derivatives of graphs with static shapes with central
-// differences. It compares graphs with other shapes with those with static shapes.
+// TestGradient checks first and second derivatives of graphs. For static shapes it compares
+// them with central differences. For dynamic shapes it compares them with the results for
+// static shapes.
 func TestGradient(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, c := range allCases() {
@@ -49,8 +51,8 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// checkCase returns the outputs of a case. It compares them with want or, if that is nil, with
-// central differences.
+// checkCase returns the outputs of a case. It compares them with want or, if want is nil,
+// with central differences.
 func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][]float64) [][]float64 {
 	dims := shapeModes[mode]
 	opset := c.opset
@@ -84,7 +86,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 		y = c.build(b, x)
 	}
 	b = upgraded(t, b)
-	// The square makes every case's second derivative depend on its inputs.
+	// Squaring makes the second derivative of every case depend on its inputs.
 	z := b.Node("Mul", []string{y, y})
 	weighted := func(tensor string) string {
 		wave := b.Node("Cos", []string{rangeLike(b, tensor)})
@@ -158,7 +160,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 	return got
 }
 
-// rangeLike returns 0, 1, 2, … in the shape of a tensor, as doubles.
+// rangeLike returns a tensor 0, 1, 2, … in the shape of the given tensor, as doubles.
 func rangeLike(b *onnx.Builder, tensor string) string {
 	r := b.Node("Range", []string{b.Const(int64(0)), b.Node("Size", []string{tensor}), b.Const(int64(1))})
 	r = b.Node("Cast", []string{r}, onnx.Attr("to", pb.TensorProto_DOUBLE))
@@ -196,7 +198,7 @@ func evaluate(t *testing.T, s *ort.Session, shapes [][]int64, values [][]float64
 	return results
 }
 
-// TestRulesAreTested checks that each rule is used by a test case.
+// TestRulesAreTested checks that at least one test case uses each rule.
 func TestRulesAreTested(t *testing.T) {
 	used := make(map[string]bool)
 	collect := func(b *onnx.Builder) {
@@ -260,8 +262,8 @@ func TestGradientErrors(t *testing.T) {
 	}
 }
 
-// TestGradientStopsUnused checks that operators without a rule are allowed off the path from
-// wrt to the output.
+// TestGradientStopsUnused checks that a graph may contain operators without a rule if no
+// gradient passes through them.
 func TestGradientStopsUnused(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, 3)
@@ -282,7 +284,7 @@ func TestGradientStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With e constant, the gradient of x·e is e.
+	// If e is constant, the gradient of x·e is e.
 	n := b.Index().Producer(g[0])
 	if n.GetOpType() != "Mul" || n.Input[1] != e {
 		t.Errorf("the gradient is %s of %q, want ones times %q", n.GetOpType(), n.Input, e)
@@ -292,8 +294,8 @@ func TestGradientStop(t *testing.T) {
 	}
 }
 
-// TestGradientOfNamelessAxes checks that an axis without a name has the same length in derived
-// tensors, so no broadcast is needed.
+// TestGradientOfNamelessAxes checks that an axis without a name is known to have the same
+// length in derived tensors. Otherwise, the gradient would sum over broadcast axes.
 func TestGradientOfNamelessAxes(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, -1, -1)

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// halfCases are operators whose gradients have other nodes in half precision than in single
-// precision.
+// halfCases lists operators whose gradients in half precision consist of other nodes than
+// in single precision.
 var halfCases = []struct {
 	name   string
 	opsets []int64
@@ -53,8 +53,7 @@ var halfCases = []struct {
 	}},
 }
 
-// TestHalf compares gradients in half precision with those in single
-// precision.
+// TestHalf compares gradients in half precision with gradients in single precision.
 func TestHalf(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, c := range halfCases {

@@ -11,7 +11,7 @@ func gradReshape(c *call) { c.add(0, c.reshapeLike(c.upstream(0), c.input(0))) }
 func gradTranspose(c *call) {
 	perm := onnx.AttributeInts(c.n, "perm")
 	if perm == nil {
-		c.add(0, c.node("Transpose", c.upstream(0))) // reversing twice restores the order
+		c.add(0, c.node("Transpose", c.upstream(0))) // without perm, Transpose reverses the axes, and reversing twice restores them
 		return
 	}
 	inverse := make([]int64, len(perm))
@@ -21,7 +21,7 @@ func gradTranspose(c *call) {
 	c.add(0, c.nodeWith("Transpose", []string{c.upstream(0)}, onnx.Attr("perm", inverse)))
 }
 
-// gradDropout is the identity, because Dropout does nothing outside of training.
+// gradDropout is the identity, because Dropout changes x only in training mode.
 func gradDropout(c *call) {
 	if training := c.input(2); training != "" {
 		if v, ok := c.types.constInts(training); !ok || len(v) != 1 || v[0] != 0 {
@@ -34,8 +34,9 @@ func gradDropout(c *call) {
 
 func gradExpand(c *call) { c.addUnbroadcast(0, c.upstream(0)) }
 
-// gradCast is the rule of casts between floating-point types, or from integers that represent
-// real numbers. The gradient of the latter may have any floating-point type.
+// gradCast is the rule of casts between floating-point types, and from integers that
+// represent real numbers. The gradient with respect to such integers may have any
+// floating-point type.
 func gradCast(c *call) {
 	if !c.types.differentiable(c.input(0)) {
 		c.add(0, c.upstream(0))
@@ -52,7 +53,8 @@ func gradDepthToSpace(c *call) {
 	block := c.attrInt("blocksize", 1)
 	dx := c.nodeWith("SpaceToDepth", []string{c.upstream(0)}, onnx.Attr("blocksize", block))
 	if onnx.AttributeString(c.n, "mode", "DCR") == "CRD" {
-		// From channels (block, channel) to (channel, block).
+		// In CRD mode, the channels of x are ordered (channel, block), but SpaceToDepth
+		// returns the order (block, channel).
 		last := c.nodeWith("Transpose", []string{dx}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
 		split := c.node("Reshape", last, c.ints(0, 0, 0, block*block, -1))
 		dx = c.reshapeLike(c.nodeWith("Transpose", []string{split}, onnx.Attr("perm", []int64{0, 4, 3, 1, 2})), c.input(0))
@@ -87,7 +89,8 @@ func gradConcat(c *call) {
 	}
 }
 
-// gradSplit concatenates the gradients of the parts, with zeros for unused parts.
+// gradSplit concatenates the gradients of the parts. Parts without a gradient contribute
+// zeros.
 func gradSplit(c *call) {
 	parts := make([]string, len(c.n.Output))
 	for i, out := range c.n.Output {
@@ -104,7 +107,8 @@ func gradSplit(c *call) {
 	c.add(0, c.nodeWith("Concat", parts, onnx.Attr("axis", c.attrInt("axis", 0))))
 }
 
-// gradTile sums over the copies: it views each axis as (copies, size).
+// gradTile sums the gradients of all copies. It first splits each axis into two axes
+// (copies, size).
 func gradTile(c *call) {
 	x := c.input(0)
 	rank, ok := c.types.get(x).rank()
@@ -136,7 +140,7 @@ func gradTile(c *call) {
 	c.add(0, c.sum(c.node("Reshape", c.beforeReshape(c.upstream(0)), shape), copies, false))
 }
 
-// gradCumSum sums in the opposite direction.
+// gradCumSum is the rule of CumSum: a cumulative sum in the opposite direction.
 func gradCumSum(c *call) {
 	c.add(0, c.nodeWith("CumSum", []string{c.upstream(0), c.input(1)},
 		onnx.Attr("exclusive", c.attrInt("exclusive", 0)), onnx.Attr("reverse", 1-c.attrInt("reverse", 0))))

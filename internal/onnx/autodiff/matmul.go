@@ -2,11 +2,12 @@ package autodiff
 
 import "github.com/attach-uncertainty/attach/internal/onnx"
 
-// gradMatMul supports vectors, matrices and stacks of matrices with broadcast leading axes: dA
-// = dY·Bᵀ, dB = Aᵀ·dY.
+// gradMatMul is the rule of Y = AB, with the gradients dA = dY·Bᵀ and dB = Aᵀ·dY. It
+// supports vectors, matrices, and stacks of matrices whose leading axes are broadcast.
 func gradMatMul(c *call) { c.addProduct(c.input(0), c.input(1), c.upstream(0)) }
 
-// addProduct adds the gradients of inputs 0 and 1, whose values in the product are a and b.
+// addProduct adds the gradients of inputs 0 and 1 of a matrix product. a and b are the
+// values of these inputs in the product.
 func (c *call) addProduct(a, b, upstream string) {
 	ra, aok := c.types.get(a).rank()
 	rb, bok := c.types.get(b).rank()
@@ -23,7 +24,7 @@ func (c *call) addProduct(a, b, upstream string) {
 		}
 		return
 	}
-	// A vector is treated as a matrix with one row or one column.
+	// Treat a vector as a matrix with one row (a) or one column (b).
 	left, right := a, b
 	if ra == 1 {
 		left = c.node("Unsqueeze", a, c.ints(0))
@@ -48,13 +49,13 @@ func (c *call) addProduct(a, b, upstream string) {
 	}
 }
 
-// stackedProduct computes Σ AᵀG over stacks of matrices as a single product of matrices that
-// contain all rows.
+// stackedProduct computes Σ AᵀG over stacks of matrices A and G. It is a single product of
+// two matrices that contain the rows of all matrices in the stack.
 func (c *call) stackedProduct(a, g string) string {
 	return c.node("MatMul", c.transpose(c.flattenRows(a)), c.flattenRows(g))
 }
 
-// flattenRows reshapes a stack of matrices to one matrix with all rows.
+// flattenRows reshapes a stack of matrices to one matrix that contains all their rows.
 func (c *call) flattenRows(x string) string {
 	t := c.types.get(x)
 	if w := t.dims[len(t.dims)-1]; w.known() {
@@ -64,7 +65,8 @@ func (c *call) flattenRows(x string) string {
 	return c.node("Reshape", x, c.nodeWith("Concat", []string{c.ints(-1), width}, onnx.Attr("axis", 0)))
 }
 
-// gradGemm is the rule of Y = αA′B′ + βC, in which ′ is an optional transposition.
+// gradGemm is the rule of Y = αA′B′ + βC, in which A′ and B′ are A and B or their
+// transposes.
 func gradGemm(c *call) {
 	a, b, upstream := c.input(0), c.input(1), c.upstream(0)
 	alpha := onnx.AttributeFloat(c.n, "alpha", 1)

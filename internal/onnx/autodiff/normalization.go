@@ -4,15 +4,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// standardization is x̂ = (x − mean)·r with r = 1/√(variance + ε), over axes. If it is not
-// centred, x̂ = x·r with r = 1/√(mean x² + ε).
+// standardization computes x̂ = (x − mean)·r with r = 1/√(variance + ε), over axes. If it
+// is not centred, it computes x̂ = x·r with r = 1/√(mean x² + ε).
 type standardization struct {
 	axes    []int64
 	epsilon float64
 	centred bool
 }
 
-// apply returns x̂ and r.
+// apply returns x̂ and r for x.
 func (s standardization) apply(c *call, x string) (xhat, r string) {
 	if s.centred {
 		x = c.node("Sub", x, c.reduce("ReduceMean", x, s.axes, true))
@@ -22,8 +22,9 @@ func (s standardization) apply(c *call, x string) (xhat, r string) {
 	return c.node("Mul", x, r), r
 }
 
-// gradient converts the gradient of x̂ to the gradient of x: r·(g − mean g − x̂·mean(g·x̂)). The
-// term mean g is left out if x̂ is not centred.
+// gradient converts g, the gradient with respect to x̂, to the gradient with respect to x:
+// r·(g − mean g − x̂·mean(g·x̂)). If the standardization is not centred, the term mean g is
+// absent.
 func (s standardization) gradient(c *call, g, xhat, r string) string {
 	along := c.node("Mul", xhat, c.reduce("ReduceMean", c.node("Mul", g, xhat), s.axes, true))
 	if s.centred {
@@ -32,8 +33,8 @@ func (s standardization) gradient(c *call, g, xhat, r string) string {
 	return c.node("Mul", r, c.node("Sub", g, along))
 }
 
-// gradLayerNormalization is the rule of y = x̂·scale + bias, and of RMSNormalization, which is
-// not centred and has no bias.
+// gradLayerNormalization returns the rule of LayerNormalization, y = x̂·scale + bias. If
+// centred is false, it returns the rule of RMSNormalization, which has no bias.
 func gradLayerNormalization(centred bool) rule {
 	return func(c *call) {
 		x, scale := c.input(0), c.input(1)
@@ -58,7 +59,7 @@ func gradLayerNormalization(centred bool) rule {
 	}
 }
 
-// axesFrom returns axis and all later axes.
+// axesFrom returns the axes of x from axis to the last one.
 func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	if axis < 0 {
 		return axisRange(int(axis), 0), true
@@ -70,7 +71,8 @@ func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	return axisRange(int(axis), rank), ok
 }
 
-// gradInstanceNormalization normalises each channel of each row separately.
+// gradInstanceNormalization is the rule of InstanceNormalization, which normalises each
+// channel of each row separately.
 func gradInstanceNormalization(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	axes, ok := c.axesFrom(x, 2)
@@ -85,8 +87,8 @@ func gradInstanceNormalization(c *call) {
 	}
 }
 
-// addChannelGradients adds the gradients of inputs 1 and 2, a scale and a bias for each channel (axis
-// 1). axes are all later axes.
+// addChannelGradients adds the gradients of inputs 1 and 2, which are a scale and a bias
+// for each channel (axis 1). axes are the axes after 1.
 func (c *call) addChannelGradients(upstream, xhat string, axes []int64) {
 	summed := append([]int64{0}, axes...)
 	if c.needsGradient(1) {
@@ -97,7 +99,8 @@ func (c *call) addChannelGradients(upstream, xhat string, axes []int64) {
 	}
 }
 
-// broadcastChannels appends the axes to a vector with one number per channel.
+// broadcastChannels adds axes of size 1 to a vector that has one number per channel, so
+// that it broadcasts along axes.
 func (c *call) broadcastChannels(v string, axes []int64) string {
 	if len(axes) == 0 {
 		return v
@@ -105,7 +108,8 @@ func (c *call) broadcastChannels(v string, axes []int64) string {
 	return c.node("Unsqueeze", v, c.ints(axisRange(1, len(axes)+1)...))
 }
 
-// gradGroupNormalization supports a scale and a bias for each channel.
+// gradGroupNormalization is the rule of GroupNormalization since operator set 21, with a
+// scale and a bias for each channel.
 func gradGroupNormalization(c *call) {
 	if c.b.Opset() < 21 {
 		c.fail("before operator set 21 it scales whole groups")
@@ -127,8 +131,9 @@ func gradGroupNormalization(c *call) {
 	}
 }
 
-// gradBatchNormalization is the rule in inference, y = (x − mean)·r·scale + bias with r =
-// 1/√(variance + ε), with respect to all inputs.
+// gradBatchNormalization is the rule of BatchNormalization in inference, y = (x −
+// mean)·r·scale + bias with r = 1/√(variance + ε). It supports gradients with respect to
+// all inputs.
 func gradBatchNormalization(c *call) {
 	if c.attrInt("training_mode", 0) != 0 {
 		c.fail("it is in training mode")
@@ -159,8 +164,9 @@ func gradBatchNormalization(c *call) {
 	}
 }
 
-// gradLRN is the rule of y = x·d^−β with d = bias + α/size·Σ x² over a window of channels: dx =
-// up·d^−β − 2αβ/size·x·Σ′(up·y/d). Σ′ sums over the mirrored window.
+// gradLRN is the rule of LRN, y = x·d^−β with d = bias + α/size·Σ x². The sum Σ is over a
+// window of channels. With the upstream gradient g, the gradient is g·d^−β −
+// 2αβ/size·x·Σ′(g·y/d). Σ′ sums over the mirrored window.
 func gradLRN(c *call) {
 	x, y, upstream := c.input(0), c.output(0), c.upstream(0)
 	rank, ok := c.types.get(x).rank()
@@ -181,7 +187,8 @@ func gradLRN(c *call) {
 	c.add(0, c.node("Sub", direct, c.times(2*alpha*beta/float64(size), c.node("Mul", x, others))))
 }
 
-// sumChannels sums x over the channels from before channels before to after channels after each.
+// sumChannels sums x over a window of channels. The window of a channel begins `before`
+// channels earlier and ends `after` channels later.
 func (c *call) sumChannels(x string, rank int, before, after int64) string {
 	if before+after == 0 {
 		return x
@@ -201,8 +208,9 @@ func (c *call) sumChannels(x string, rank int, before, after int64) string {
 	return c.node("Sum", shifted...)
 }
 
-// gradLpNormalization is the rule of y = x/‖x‖: (up − n·Σ up·y)/‖x‖. n is y or, for p = 1, its
-// sign. If the norm is 0, so are y and the gradient.
+// gradLpNormalization is the rule of LpNormalization, y = x/‖x‖. With the upstream gradient
+// g, the gradient is (g − n·Σ g·y)/‖x‖. For p = 2, n is y. For p = 1, n is the sign of y.
+// If the norm is 0, both y and the gradient are 0.
 func gradLpNormalization(c *call) {
 	p := c.attrInt("p", 2)
 	if p != 1 && p != 2 {
@@ -212,7 +220,8 @@ func gradLpNormalization(c *call) {
 	c.add(0, c.lpNormGradient(c.input(0), c.output(0), p, c.attrInt("axis", -1)))
 }
 
-// lpNormGradient returns the gradient of x for y = x/‖x‖ along an axis. p is 1 or 2.
+// lpNormGradient returns the gradient of y = x/‖x‖ with respect to x. ‖x‖ is the p-norm
+// along an axis, with p = 1 or 2.
 func (c *call) lpNormGradient(x, y string, p, axis int64) string {
 	op, normal := "ReduceL2", y
 	if p == 1 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// evaluateBroadcast applies f element by element. Tensors must have the same length, or length
-// 1.
+// evaluateBroadcast applies f element by element to tensors of the same length. Tensors of
+// length 1 are repeated.
 func evaluateBroadcast(f func([]symbolicInt) symbolicInt, in ...[]symbolicInt) ([]symbolicInt, bool) {
 	size := 1
 	for _, v := range in {
@@ -33,6 +33,8 @@ func evaluateBroadcast(f func([]symbolicInt) symbolicInt, in ...[]symbolicInt) (
 	return out, true
 }
 
+// choose returns yes if the condition v is true and no if it is false. If v is unknown and
+// yes differs from no, the result is unknown.
 func (v symbolicInt) choose(yes, no symbolicInt) symbolicInt {
 	switch {
 	case v.known && v.n != 0:
@@ -43,7 +45,9 @@ func (v symbolicInt) choose(yes, no symbolicInt) symbolicInt {
 	return symbolicInt{}
 }
 
-// combine computes the result, or creates a symbol for the expression.
+// combine returns the result of an operator for a and b. If it is unknown, the result may
+// have a symbol that contains the expression, so that equal expressions are known to be
+// equal.
 func combine(op string, a, b symbolicInt) symbolicInt {
 	if a.known && b.known {
 		n, ok := computeInts(op, a.n, b.n)
@@ -60,7 +64,7 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 		return b
 	}
 	if a.known && (op == "Mul" || op == "Add") {
-		a, b = b, a // equal expressions must have equal symbols
+		a, b = b, a // put known numbers second, because equal expressions must have equal symbols
 	}
 	notNegative := op != "Sub" && a.isNonNegative() && b.isNonNegative()
 	whole, times := splitFactor(a.symbol)
@@ -77,9 +81,11 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 	return symbolicInt{symbol: fmt.Sprintf("%s(%s, %s)", op, left, right), isAxisSize: notNegative}
 }
 
+// isNonNegative reports whether v is known to be at least 0.
 func (v symbolicInt) isNonNegative() bool { return v.isAxisSize || v.known && v.n >= 0 }
 
-// splitFactor splits the symbol of a product into a symbol and a number.
+// splitFactor splits the symbol of a product into the symbol and the number. For example,
+// "Mul(n, 3)" becomes "n" and 3.
 func splitFactor(symbol string) (rest string, times int64) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(symbol, ")"), "Mul(")
 	if i := strings.LastIndex(inner, ", "); ok && i > 0 {
@@ -90,6 +96,7 @@ func splitFactor(symbol string) (rest string, times int64) {
 	return symbol, 1
 }
 
+// term returns v as a part of an expression, or "" if v has neither a value nor a symbol.
 func (v symbolicInt) term() string {
 	if v.known {
 		return fmt.Sprint(v.n)
@@ -97,6 +104,8 @@ func (v symbolicInt) term() string {
 	return v.symbol
 }
 
+// computeInts returns the result of an operator for known integers. It returns false if the
+// result is not defined.
 func computeInts(op string, a, b int64) (int64, bool) {
 	switch op {
 	case "Add":
@@ -128,7 +137,7 @@ func computeInts(op string, a, b int64) (int64, bool) {
 	return 0, false
 }
 
-// knownInts returns the numbers if all are known.
+// knownInts returns the values of v. It returns false if one is unknown.
 func knownInts(v []symbolicInt) ([]int64, bool) {
 	ints := make([]int64, len(v))
 	for i, e := range v {

@@ -15,14 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// reference is a form of a node in a range of operator sets, with the gradients of Σ
-// cos(i)·y[i] from testdata/operators.py.
+// reference is a test case of testdata/operators.py: one form of an operator in the
+// operator sets From to To. Gradients are those of Σ cos(i)·y[i] for the output y.
 type reference struct {
 	Name, Op        string
 	From, To        int64
 	Low, High       float64
 	Outputs, Output int
-	Shape           []int64 // of the output
+	Shape           []int64 // shape of the output
 	Inputs          []struct {
 		Shape  []int64
 		Ints   []int64
@@ -39,8 +39,8 @@ type reference struct {
 	Gradients [][]float64
 }
 
-// build builds the graph of a case with float inputs. If dynamic is set, some have symbolic
-// shapes.
+// build returns the graph of a case with float inputs. If dynamic is set, some sizes are
+// symbolic or unknown.
 func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string, y string, in []*ort.Tensor) {
 	b = onnx.NewBuilder("case", opset)
 	var names []string
@@ -81,7 +81,8 @@ func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string
 	return b, x, b.NodeN(r.Outputs, r.Op, names, attrs...)[r.Output], in
 }
 
-// values computes the formula of testdata/operators.py.
+// values returns the elements of input j. The formula must equal the one in
+// testdata/operators.py.
 func (r reference) values(shape []int64, j int) []float32 {
 	v := make([]float32, size(shape))
 	for i := range v {
@@ -91,7 +92,7 @@ func (r reference) values(shape []int64, j int) []float32 {
 	return v
 }
 
-// opsets returns some operator sets of a case, including the first and the last.
+// opsets returns the first and the last operator set of a case, and some between them.
 func (r reference) opsets() []int64 {
 	var some []int64
 	for _, o := range []int64{7, 9, 11, 13, 15, 16, 18, 20, 22, 24} {
@@ -115,8 +116,8 @@ func references(t *testing.T) []reference {
 	return cases
 }
 
-// TestOperatorReference compares gradients in single precision with PyTorch's in double
-// precision, for every form of a node since operator set 7.
+// TestOperatorReference compares gradients in single precision with PyTorch's gradients in
+// double precision. The cases cover every form of an operator since operator set 7.
 func TestOperatorReference(t *testing.T) {
 	rt := orttest.Open(t)
 	for k, r := range references(t) {

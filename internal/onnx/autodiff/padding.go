@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradPad removes the padding. If the padding repeats elements of x, the gradient of each copy
-// is added to its element.
+// gradPad is the rule of Pad. It removes the padding from the gradient. In modes that
+// repeat elements of x, it adds the gradient of each copy to the gradient of its element.
 func gradPad(c *call) {
 	if c.needsGradient(2) {
 		c.fail("its padding value depends on what is differentiated")
@@ -39,7 +39,7 @@ func gradPad(c *call) {
 	c.add(0, c.node("Pad", inputs...))
 }
 
-// unpad removes the padding pads, which must not be negative.
+// unpad removes the padding pads from x. pads must not be negative.
 func (c *call) unpad(x string, pads []int64) string {
 	var starts, ends, axes []int64
 	rank := len(pads) / 2
@@ -57,9 +57,9 @@ func (c *call) unpad(x string, pads []int64) string {
 	return c.node("Slice", x, c.ints(starts...), c.ints(ends...), c.ints(axes...))
 }
 
-// padExplicitly applies padding that is known only at run time. It returns a padded x, whose
-// geometry has no padding, and the inverse for its gradient. If the padding is known, it
-// returns x unchanged.
+// padExplicitly pads x in the graph if its padding is known only at run time. It returns
+// the padded x, a geometry without padding, and a function that removes the padding from
+// the gradient. If the padding is already known, it returns x and s unchanged.
 func (c *call) padExplicitly(x string, s geometry, value float64) (string, geometry, func(string) string) {
 	if s.begin != nil {
 		return x, s, func(dx string) string { return dx }
@@ -75,7 +75,8 @@ func (c *call) padExplicitly(x string, s geometry, value float64) (string, geome
 	}
 }
 
-// samePads computes the padding of SAME_UPPER or SAME_LOWER in the graph.
+// samePads appends nodes that compute the padding for auto_pad SAME_UPPER or SAME_LOWER at
+// run time.
 func (c *call) samePads(x string, s geometry) (begin, end string) {
 	size := c.shapeRange(x, 2, len(s.kernel)+2)
 	stride, extent := c.ints(s.stride...), make([]int64, len(s.kernel))
@@ -94,7 +95,8 @@ func (c *call) samePads(x string, s geometry) (begin, end string) {
 	return small, large
 }
 
-// shapeRange returns the shape of x from one axis up to another, a constant if possible.
+// shapeRange returns the sizes of the axes from, …, to−1 of x. They are a constant if they
+// are known.
 func (g *tape) shapeRange(x string, from, to int) string {
 	if t := g.types.get(x); t.ranked && to <= len(t.dims) {
 		if dims, ok := (tensorType{ranked: true, dims: t.dims[from:to]}).static(); ok {
@@ -104,7 +106,8 @@ func (g *tape) shapeRange(x string, from, to int) string {
 	return g.node("Slice", g.node("Shape", x), g.ints(int64(from)), g.ints(int64(to)))
 }
 
-// concatInts concatenates lists of integers, to a constant if all are constant.
+// concatInts concatenates lists of integers. The result is a constant if all lists are
+// constant.
 func (g *tape) concatInts(lists ...string) string {
 	var all []int64
 	for _, l := range lists {

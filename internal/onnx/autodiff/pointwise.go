@@ -7,11 +7,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// slope returns the derivative at x of a function of one number, whose value is y.
+// slope returns the derivative of a function of one number at x. y is the value of the
+// function.
 type slope func(c *call, x, y string) string
 
-// pointwiseRule returns the rule of an operator that applies a function to each element of its
-// first input.
+// pointwiseRule returns the rule of an operator that applies a function with the derivative
+// s to each element of its first input.
 func pointwiseRule(s slope) rule {
 	return func(c *call) { c.add(0, c.node("Mul", c.upstream(0), s(c, c.input(0), c.output(0)))) }
 }
@@ -31,13 +32,14 @@ func (c *call) attrFloat(name string, otherwise float64) float64 {
 	return float64(onnx.AttributeFloat(c.n, name, float32(otherwise)))
 }
 
-// wherePositive selects yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as negative.
+// wherePositive returns yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as
+// negative.
 func (g *tape) wherePositive(x, yes, no string) string {
 	return g.node("Where", g.node("Greater", x, g.scalar(0, x)), yes, no)
 }
 
-// negativeExp returns exp(x) for negative x and 1 otherwise. Without the bound, the side that
-// Where drops would overflow, and its gradient would be 0·∞.
+// negativeExp returns exp(min(x, 0)). Without the bound, exp would overflow for elements
+// that Where does not select, and their second derivative would be 0·∞.
 func (g *tape) negativeExp(x string) string {
 	return g.node("Exp", g.node("Min", x, g.scalar(0, x)))
 }
@@ -63,13 +65,13 @@ func slopeLeakyRelu(c *call, x, _ string) string {
 	return c.wherePositive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
 }
 
-// slopeHardSwish is the derivative of x·min(max(x/6 + 1/2, 0), 1).
+// slopeHardSwish returns the derivative of x·min(max(x/6 + 1/2, 0), 1).
 func slopeHardSwish(c *call, x, _ string) string {
 	inner := c.node("Where", c.node("Less", x, c.scalar(3, x)), c.plus(0.5, c.times(1.0/3, x)), c.scalar(1, x))
 	return c.node("Where", c.node("Greater", x, c.scalar(-3, x)), inner, c.scalar(0, x))
 }
 
-// slopeSwish is the derivative of x·σ(αx): σ + αx·σ·(1 − σ).
+// slopeSwish returns the derivative of x·σ(αx), which is σ + αx·σ·(1 − σ).
 func slopeSwish(c *call, x, _ string) string {
 	scaled := x
 	if alpha := c.attrFloat("alpha", 1); alpha != 1 {
@@ -95,14 +97,15 @@ func slopeGelu(c *call, x, _ string) string {
 	return c.erfGelu(x)
 }
 
-// erfGelu is the derivative of x·Φ(x): Φ(x) + x·φ(x).
+// erfGelu returns the derivative of x·Φ(x), which is Φ(x) + x·φ(x). Φ and φ are the
+// distribution function and the density of the standard normal distribution.
 func (c *call) erfGelu(x string) string {
 	cdf := c.times(0.5, c.plus(1, c.node("Erf", c.times(math.Sqrt2/2, x))))
 	density := c.times(1/math.Sqrt(2*math.Pi), c.node("Exp", c.times(-0.5, c.square(x))))
 	return c.node("Add", cdf, c.node("Mul", x, density))
 }
 
-// tanhGelu is the derivative of x·(1 + tanh u)/2 with u = √(2/π)·(x + 0.044715·x³).
+// tanhGelu returns the derivative of x·(1 + tanh u)/2 with u = √(2/π)·(x + 0.044715·x³).
 func (c *call) tanhGelu(x string) string {
 	const k, cubic = 0.7978845608028654, 0.044715
 	square := c.square(x)
@@ -111,7 +114,8 @@ func (c *call) tanhGelu(x string) string {
 	return c.times(0.5, c.node("Add", c.plus(1, t), c.node("Mul", inner, c.oneMinus(c.square(t)))))
 }
 
-// gradPRelu also differentiates with respect to the slope, which is broadcast.
+// gradPRelu is the rule of PRelu, with respect to x and to the slope for negative x, which
+// is broadcast.
 func gradPRelu(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	if c.needsGradient(0) {
@@ -122,15 +126,16 @@ func gradPRelu(c *call) {
 	}
 }
 
-// gradRelu uses 0 as the derivative at 0, which is the usual convention.
+// gradRelu is the rule of Relu. As usual, the derivative at 0 is 0.
 func gradRelu(c *call) {
-	// The output is positive exactly if the input is. Reading the output allows the runtime to
-	// free the input.
+	// Read y instead of x, because both are positive for the same elements. This allows the
+	// runtime to free x.
 	y := c.output(0)
 	positive := ""
 	if c.types.get(y).elem == pb.TensorProto_FLOAT {
-		// A steep min(max(αy, 0), 1) is one vectorised pass, ten times as fast as Sign on the
-		// CPU. It is inexact only for denormals.
+		// min(max(αy, 0), 1) with α = 10³⁸ is 1 if y is positive and 0 otherwise.
+		// HardSigmoid computes it in one vectorised pass, ten times as fast as Sign on the
+		// CPU. It is inexact only for denormal y.
 		positive = c.nodeWith("HardSigmoid", []string{y}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	} else {
 		positive = c.node("Sign", y)

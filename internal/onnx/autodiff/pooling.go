@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradAveragePool spreads the gradient of each window over its elements. With count_include_pad
-// these include padding.
+// gradAveragePool is the rule of AveragePool. It spreads the gradient of each window evenly
+// over the elements of the window. With count_include_pad, these elements include padding.
 func gradAveragePool(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	s, ok := c.poolGeometry()
@@ -23,7 +23,7 @@ func gradAveragePool(c *call) {
 	c.add(0, c.spreadWindows(c.node("Div", upstream, c.castTo(c.windowCounts(x, upstream, s, include), x)), x, s, 1))
 }
 
-// poolGeometry returns the geometry of a pooling.
+// poolGeometry returns the geometry of the node, which is a pooling.
 func (c *call) poolGeometry() (geometry, bool) {
 	s, ok := c.types.windowGeometry(c.n, c.types.get(c.input(0)), nil)
 	if !ok {
@@ -45,7 +45,8 @@ func (c *call) poolGeometry() (geometry, bool) {
 	return s, true
 }
 
-// windowCounts returns the number of elements in each window, with the shape 1 × 1 × windows.
+// windowCounts returns the number of elements that AveragePool counts in each window, with
+// the shape 1 × 1 × windows. If include is set, padding counts.
 func (c *call) windowCounts(x, upstream string, s geometry, include bool) string {
 	if counts, dims, ok := s.windowCounts(c.types.get(x), include); ok {
 		return c.constant(counts, dims...)
@@ -77,7 +78,7 @@ func (c *call) windowCounts(x, upstream string, s geometry, include bool) string
 	return counts
 }
 
-// windowCounts computes windowCounts for an x of known size.
+// windowCounts returns the same numbers as call.windowCounts if the size of x is known.
 func (s *geometry) windowCounts(x tensorType, include bool) (counts []float32, dims []int64, ok bool) {
 	counts, dims = []float32{1}, []int64{1, 1}
 	for i, o := range s.outputSizes(x) {
@@ -106,8 +107,8 @@ func (s *geometry) windowCounts(x tensorType, include bool) (counts []float32, d
 	return counts, dims, true
 }
 
-// spreadWindows returns, for each element of x, the sum of the values of the windows that
-// contain it, times a factor. It uses only the shape of x.
+// spreadWindows returns a tensor with the shape of x. Each element is the sum of upstream
+// over the windows that contain the element, times factor.
 func (c *call) spreadWindows(upstream, x string, s geometry, factor float64) string {
 	times := func(v float64, t string) string {
 		if v == 1 {
@@ -118,12 +119,13 @@ func (c *call) spreadWindows(upstream, x string, s geometry, factor float64) str
 	x, s, crop := c.padExplicitly(x, s, 0)
 	s.extendPadding(c.types.get(x))
 	if pads, ok := s.mirroredPads(); ok && s.unitStride() && slices.Max(s.dilation) == 1 {
-		// This is an average over the padded gradient.
+		// The sum over windows is an average of the padded gradient, times the number of
+		// elements in a window.
 		mean := c.nodeWith("AveragePool", []string{upstream},
 			onnx.Attr("kernel_shape", s.kernel), onnx.Attr("pads", pads), onnx.Attr("count_include_pad", 1))
 		return times(factor*float64(s.area()), mean)
 	}
-	// Channels become rows, so that one kernel serves all of them.
+	// Channels become rows, so that one kernel with a single channel serves them all.
 	sameSizes := make([]int64, len(s.kernel))
 	rows := c.node("Reshape", times(factor, upstream), c.ints(append([]int64{-1, 1}, sameSizes...)...))
 	window := c.constant(slices.Repeat([]float32{1}, int(s.area())), slices.Concat([]int64{1, 1}, s.kernel)...)
@@ -131,7 +133,7 @@ func (c *call) spreadWindows(upstream, x string, s geometry, factor float64) str
 	return crop(c.reshapeLike(dx, x))
 }
 
-// extendPadding extends the padding so that the last window does not reach beyond it.
+// extendPadding extends the padding at the end so that it contains all of the last window.
 func (s *geometry) extendPadding(x tensorType) {
 	if !s.ceilMode {
 		return
@@ -145,8 +147,8 @@ func (s *geometry) extendPadding(x tensorType) {
 	s.ceilMode = false
 }
 
-// gradMaxPool adds the gradient of each window to the element with the maximum, the first one
-// if several tie.
+// gradMaxPool is the rule of MaxPool. It adds the gradient of each window to the element
+// with the maximum. If several elements tie, the first gets the gradient.
 func gradMaxPool(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	s, ok := c.poolGeometry()
@@ -158,8 +160,8 @@ func gradMaxPool(c *call) {
 		return
 	}
 	indices := c.maxIndices()
-	// The zeros are computed at run time. A constant shape would be folded to a constant as
-	// large as x.
+	// Compute the zeros at run time. With a constant shape, the runtime would fold them to
+	// a constant as large as x.
 	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
 	flat, attrs := c.ints(-1), []*pb.AttributeProto{onnx.Attr("axis", 0)}
 	if !s.disjoint() {
@@ -169,8 +171,8 @@ func gradMaxPool(c *call) {
 	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
 }
 
-// maxIndices returns the indices of the maxima in the flattened input. They are the node's second
-// output, which is added if it is missing.
+// maxIndices returns the indices of the maxima in the flattened input. They are the second
+// output of the node. If the node lacks this output, maxIndices adds it.
 func (c *call) maxIndices() string {
 	if c.output(1) == "" {
 		name := c.b.Fresh("MaxPool")
@@ -194,7 +196,8 @@ func gradGlobalAveragePool(c *call) {
 	c.add(0, c.expand(upstream, x))
 }
 
-// gradGlobalMaxPool passes the gradient to the first element with the maximum.
+// gradGlobalMaxPool is the rule of GlobalMaxPool. It passes the gradient to the first
+// element with the maximum.
 func gradGlobalMaxPool(c *call) {
 	x := c.input(0)
 	rows := c.ints(0, 0, -1)

@@ -4,44 +4,48 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Quantized models are differentiated with the straight-through estimator: rounding counts as
-// the identity. A tensor of integers that represents real numbers therefore has a
-// floating-point gradient with respect to these integers. A scale or zero point that the
-// runtime computes from the data (DynamicQuantizeLinear) is treated as constant, because its
-// effect on the integers is undone when they become real numbers again. Beyond the integers'
-// range the gradient is 0.
+// Quantized models are differentiated with the straight-through estimator, which treats
+// rounding as the identity. The gradient with respect to a tensor of integers that
+// represents real numbers is therefore floating-point. Outside the range of the integers,
+// the gradient is 0.
+//
+// DynamicQuantizeLinear computes its scale and zero point from the data. Both count as
+// constants, because dequantizing undoes their effect on the integers.
 //
 // See Bengio, Léonard, Courville, Estimating or Propagating Gradients Through Stochastic
 // Neurons, arXiv:1308.3432, 2013.
 
-// makesIntegers lists the operators that output integers which represent real numbers.
+// makesIntegers lists the operators whose outputs are integers that represent real numbers.
 var makesIntegers = map[string]bool{
 	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QuantizeLinear": true,
 }
 
-// takesIntegers lists the operators whose rules support such integers as inputs.
+// takesIntegers lists the operators whose rules accept inputs that are integers
+// representing real numbers.
 var takesIntegers = map[string]bool{
 	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
 	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,
 }
 
-// carriesGradient reports whether an output of a node with an active input is active.
+// carriesGradient reports whether an output of a node carries a gradient to an active input
+// of the node.
 func (g *tape) carriesGradient(n *pb.NodeProto, output int, active map[string]bool) bool {
 	switch {
 	case n.Output[output] == "":
 		return false
 	case n.GetOpType() == "DynamicQuantizeLinear":
 		return output == 0
-	case n.GetOpType() == "CastLike" && !active[n.Input[0]]: // the other input only selects the type
+	case n.GetOpType() == "CastLike" && !active[n.Input[0]]: // input 1 only selects the type
 		return false
 	case g.types.differentiable(n.Output[output]) || makesIntegers[n.GetOpType()]:
 		return true
 	}
-	// Other results of such integers carry a gradient too, so that unsupported operators are
-	// reported.
+	// Outputs that are computed from quantized integers carry a gradient too. This makes
+	// Gradient report unsupported operators instead of skipping them.
 	return g.hasActiveIntegers(n, active)
 }
 
+// hasActiveIntegers reports whether a node has an active input that is not floating-point.
 func (g *tape) hasActiveIntegers(n *pb.NodeProto, active map[string]bool) bool {
 	for _, in := range n.Input {
 		if active[in] && !g.types.differentiable(in) {
@@ -78,10 +82,11 @@ func gradDequantizeLinear(c *call) {
 	}
 }
 
-// gradDynamicQuantizeLinear needs no bounds, because the range covers all values.
+// gradDynamicQuantizeLinear needs no bounds, because the range of the integers covers all
+// values.
 func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.upstream(0), c.output(1))) }
 
-// quantizationScale returns the scale in a shape that broadcasts.
+// quantizationScale returns the scale of the node in a shape that broadcasts to the input.
 func (c *call) quantizationScale() (string, bool) {
 	if c.needsGradient(1) || c.needsGradient(2) {
 		c.fail("its scale or zero point depends on what is differentiated")
@@ -90,7 +95,8 @@ func (c *call) quantizationScale() (string, bool) {
 	return c.broadcastAlongAxis(c.input(1))
 }
 
-// broadcastAlongAxis appends axes to a vector that belongs to the axis of the node.
+// broadcastAlongAxis adds axes of size 1 to a vector that has one number for each element
+// along the node's axis, so that it broadcasts to the input.
 func (c *call) broadcastAlongAxis(v string) (string, bool) {
 	t := c.types.get(v)
 	if size, ok := t.size(); ok && size == 1 || t.ranked && len(t.dims) == 0 {
@@ -108,6 +114,7 @@ func (c *call) broadcastAlongAxis(v string) (string, bool) {
 	return c.node("Unsqueeze", v, c.ints(axisRange(1, rank-axis)...)), true
 }
 
+// integerRange returns the smallest and largest value of an integer type.
 func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	switch t {
 	case pb.TensorProto_UINT8:
@@ -122,8 +129,8 @@ func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// dequantize returns the real numbers that integers represent, in units of the scale, in the
-// type of like.
+// dequantize returns q − zero in the element type of the tensor like: the real numbers that
+// q represents, in units of the scale.
 func (c *call) dequantize(q, zero, like string) string {
 	real := c.castTo(q, like)
 	if zero == "" {
@@ -144,7 +151,7 @@ func gradMatMulInteger(c *call) {
 		c.fail("its first factor has a zero point for each row")
 		return
 	}
-	left, right, upstream := c.input(0), c.input(1), c.upstream(0) // their shapes are read in any case
+	left, right, upstream := c.input(0), c.input(1), c.upstream(0) // addProduct needs the shapes of both
 	if c.needsGradient(0) {
 		right = c.dequantize(right, c.input(3), upstream)
 	}
@@ -171,7 +178,8 @@ func gradConvInteger(c *call) {
 	}
 }
 
-// broadcastAlongRows reshapes a vector with one number per row of w to the rank of w.
+// broadcastAlongRows adds axes of size 1 to a vector that has one number for each row of w,
+// so that it broadcasts to w.
 func (c *call) broadcastAlongRows(v, w string) string {
 	t, rank := c.types.get(v), len(c.types.get(w).dims)
 	if len(t.dims) != 1 || t.dims[0].n == 1 {

@@ -12,15 +12,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// quantizedCase is a model with integers, and a model with real numbers that has the same
-// gradient by the straight-through rule.
+// quantizedCase is a quantized model, and a floating-point model that must have the same
+// gradient under the straight-through estimator.
 type quantizedCase struct {
 	name      string
 	x         []int64
-	low, high float32 // range of the integers; elements outside have gradient 0
+	low, high float32 // range that the integers represent; x outside has gradient 0
 	build     func(b *onnx.Builder, x string) string
 	real      func(b *onnx.Builder, x string) string
-	allInside bool // all elements are inside
+	allInside bool // whether all elements of x are in the range
 }
 
 var (
@@ -31,7 +31,7 @@ var (
 	toFloat     = onnx.Attr("to", pb.TensorProto_FLOAT)
 )
 
-// scaledKernel is (kernelBytes − zero)·scale as floats.
+// scaledKernel returns (kernelBytes − zero)·scale as floats.
 func scaledKernel(zero, scale float32) []float32 {
 	v := make([]float32, len(kernelBytes))
 	for i, k := range kernelBytes {
@@ -77,15 +77,15 @@ var quantizedCases = []quantizedCase{
 		return b.Node("Mul", []string{y, b.Node("Mul", []string{q[1], b.Const(float32(0.1))})})
 	}, real: func(b *onnx.Builder, x string) string {
 		w := scaledKernel(3, 0.1)
-		for i, k := range kernelBytes { // as uint8
+		for i, k := range kernelBytes { // the model casts kernelBytes to uint8
 			w[i] = (float32(uint8(k)) - 3) * 0.1
 		}
 		return b.Node("Conv", []string{x, b.Const(w, 2, 2, 2, 2)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
 	}},
 }
 
-// TestQuantized compares the gradients of models with integers with those of the equivalent
-// models with real numbers.
+// TestQuantized compares the gradients of quantized models with the gradients of equivalent
+// floating-point models.
 func TestQuantized(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, c := range quantizedCases {
@@ -99,7 +99,8 @@ func TestQuantized(t *testing.T) {
 					b := onnx.NewBuilder("case", 17)
 					x := b.Input("x", pb.TensorProto_FLOAT, dims(0, c.x)...)
 					y := build(b, x)
-					// The gradient must not be constant, and must not depend on y.
+					// Weight y with a constant wave, so that the upstream gradient varies
+					// but does not depend on y.
 					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, toFloat)})
 					g, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
 					if err != nil {
@@ -122,7 +123,8 @@ func TestQuantized(t *testing.T) {
 	}
 }
 
-// TestQuantizedErrors checks that errors name operators on quantized numbers that have no rule.
+// TestQuantizedErrors checks that the error for an operator on quantized numbers that has
+// no rule names the node.
 func TestQuantizedErrors(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, 1, 2, 4, 4)

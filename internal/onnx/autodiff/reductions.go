@@ -20,7 +20,8 @@ func gradReduceMean(c *call) {
 	c.add(0, c.node("Div", upstream, c.castTo(count, x)))
 }
 
-// reducedCount returns the number of elements that each output element combines, if known.
+// reducedCount returns the number of input elements that the node combines into each output
+// element. It returns false if the number is unknown.
 func (c *call) reducedCount() (int64, bool) {
 	x := c.types.get(c.input(0))
 	axes, err := c.types.axes(c.n, 1)
@@ -44,7 +45,7 @@ func (c *call) reducedCount() (int64, bool) {
 	return n, n > 0
 }
 
-// expandReduced repeats the gradient of a reduction along the axes that were reduced.
+// expandReduced repeats the gradient of the output along the axes that the node reduced.
 func (c *call) expandReduced() (string, bool) {
 	upstream, ok := c.restoreReducedAxes(c.upstream(0))
 	if !ok {
@@ -53,8 +54,8 @@ func (c *call) expandReduced() (string, bool) {
 	return c.expand(upstream, c.input(0)), true
 }
 
-// restoreReducedAxes restores the reduced axes of an output, with size 1. If all axes were reduced, it
-// returns a scalar.
+// restoreReducedAxes inserts the axes that the node removed into v, with size 1. If all
+// axes were reduced, v is a scalar and stays one.
 func (c *call) restoreReducedAxes(v string) (string, bool) {
 	if c.attrInt("keepdims", 1) != 0 {
 		return v, true
@@ -65,30 +66,30 @@ func (c *call) restoreReducedAxes(v string) (string, bool) {
 		c.fail("its axes are not constant")
 		return "", false
 	case axes == nil:
-		return v, true // a scalar, or nothing was reduced
+		return v, true // v is a scalar, or no axis was reduced
 	}
 	return c.node("Unsqueeze", v, c.ints(axes...)), true
 }
 
-// gradSoftmax computes dx = y·(dy − Σ dy·y).
+// gradSoftmax computes dx = y·(dy − Σ dy·y) along the node's axis.
 func gradSoftmax(c *call) {
 	y := c.output(0)
 	weighted := c.node("Mul", c.upstream(0), y)
 	c.add(0, c.node("Sub", weighted, c.node("Mul", y, c.sumAlong(weighted))))
 }
 
-// gradLogSoftmax computes dx = dy − exp(y)·Σ dy.
+// gradLogSoftmax computes dx = dy − exp(y)·Σ dy along the node's axis.
 func gradLogSoftmax(c *call) {
 	upstream := c.upstream(0)
 	c.add(0, c.node("Sub", upstream, c.node("Mul", c.node("Exp", c.output(0)), c.sumAlong(upstream))))
 }
 
-// sumAlong sums along the node's axis and keeps it.
+// sumAlong returns the sum of x along the node's axis, which keeps the size 1.
 func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
-// reductionRule returns the rule of an operator that reduces like ReduceSum. gradient computes the
-// gradient of x from up and y, in which reduced axes have size 1. If the node reduces no axes,
-// it is the identity if identity is set, and otherwise an error.
+// reductionRule returns the rule of an operator that reduces axes like ReduceSum. gradient
+// computes the gradient of x from upstream and y, in which reduced axes have size 1. If the
+// node reduces no axes, the rule is the identity if identity is set. Otherwise it fails.
 func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) string) rule {
 	return func(c *call) {
 		axes, err := c.types.axes(c.n, 1)
@@ -108,7 +109,8 @@ func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) 
 	}
 }
 
-// sumReduced sums over the axes that the node reduces, and keeps them.
+// sumReduced returns the sum of x over the axes that the node reduces. These axes keep the
+// size 1.
 func (c *call) sumReduced(x string) string {
 	axes, err := c.types.axes(c.n, 1)
 	if err != nil {
@@ -117,8 +119,8 @@ func (c *call) sumReduced(x string) string {
 	return c.reduce("ReduceSum", x, axes, true)
 }
 
-// extremumGradient divides the gradient evenly among elements that tie, like PyTorch's amax and
-// amin.
+// extremumGradient divides the gradient evenly among elements that tie, like PyTorch's amax
+// and amin.
 func extremumGradient(c *call, upstream, x, y string) string {
 	hit := c.castTo(c.node("Equal", x, y), x)
 	return c.node("Mul", hit, c.node("Div", upstream, c.sumReduced(hit)))
@@ -128,7 +130,7 @@ func l1Gradient(c *call, upstream, x, _ string) string {
 	return c.node("Mul", upstream, c.node("Sign", x))
 }
 
-// l2Gradient returns 0 at the origin, where the norm has no derivative.
+// l2Gradient returns 0 if the norm is 0, because the norm has no derivative there.
 func l2Gradient(c *call, upstream, x, y string) string {
 	return c.node("Mul", upstream, c.divideOrZero(x, y))
 }

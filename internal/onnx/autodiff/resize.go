@@ -9,17 +9,19 @@ import (
 
 // resizeNode holds the inputs and attributes of a Resize.
 type resizeNode struct {
-	scales, sizes string // inputs, one of them ""
-	// constant scales and sizes, or nil if unknown
+	scales, sizes string // names of the inputs; one of them is ""
+	// constScales and constSizes are the values of the inputs, or nil if they are not
+	// constant.
 	constScales []float32
 	constSizes  []int64
-	axes        []int64 // the axes of scales and sizes
+	axes        []int64 // axes that scales and sizes refer to
 	attrs       []*pb.AttributeProto
 	mode        string
 }
 
-// gradResize uses that interpolation is linear in x and separate for each axis. Its matrix
-// along an axis is a resized identity matrix, which the runtime computes.
+// gradResize is the rule of Resize. Interpolation is linear in x and separate for each
+// axis, so it is a product with a matrix along each axis. To obtain the matrix, the runtime
+// resizes an identity matrix.
 func gradResize(c *call) {
 	x := c.input(0)
 	rank, ok := c.types.get(x).rank()
@@ -53,7 +55,7 @@ func gradResize(c *call) {
 	c.add(0, dx)
 }
 
-// readResize reads the node.
+// readResize reads the inputs and attributes of the node. rank is the number of axes of x.
 func (c *call) readResize(rank int) (resizeNode, bool) {
 	r := resizeNode{
 		scales: c.input(2), sizes: c.input(3),
@@ -97,7 +99,8 @@ func (c *call) readResize(rank int) (resizeNode, bool) {
 	return r, true
 }
 
-// coordinateMode returns the mode that maps coordinates of the output to coordinates of x.
+// coordinateMode returns the attribute that selects how coordinates of the output are
+// mapped to coordinates of x.
 func (r *resizeNode) coordinateMode() string {
 	for _, a := range r.attrs {
 		if a.GetName() == "coordinate_transformation_mode" {
@@ -107,8 +110,8 @@ func (r *resizeNode) coordinateMode() string {
 	return "half_pixel"
 }
 
-// keepsAxis reports whether an axis is not resized. If the output's size is known only at run time,
-// this holds for rows and channels.
+// keepsAxis reports whether the axis is not resized. If the size of the output is known
+// only at run time, only the axes of rows and channels count as not resized.
 func (r *resizeNode) keepsAxis(index int, x tensorType) bool {
 	if r.coordinateMode() == "tf_half_pixel_for_nn" {
 		return r.axes[index] < 2
@@ -123,8 +126,8 @@ func (r *resizeNode) keepsAxis(index int, x tensorType) bool {
 	return r.axes[index] < 2
 }
 
-// repeatFactors returns how often each spatial axis repeats each element, if the node only repeats
-// elements.
+// repeatFactors returns, for each spatial axis, how often the node repeats each element. It
+// returns false if the node does more than repeat elements.
 func (r *resizeNode) repeatFactors(x tensorType) ([]int64, bool) {
 	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT && x.elem != pb.TensorProto_DOUBLE || !r.repeatsEvenly() {
 		return nil, false
@@ -145,7 +148,8 @@ func (r *resizeNode) repeatFactors(x tensorType) ([]int64, bool) {
 	return factors[2:], factors[0] == 1 && factors[1] == 1
 }
 
-// repeatsEvenly reports whether an integer scale repeats each element equally often.
+// repeatsEvenly reports whether, in nearest mode, an integer scale repeats each element
+// equally often.
 func (r *resizeNode) repeatsEvenly() bool {
 	nearest := "round_prefer_floor"
 	for _, a := range r.attrs {
@@ -189,7 +193,7 @@ func (c *call) interpolationMatrix(r resizeNode, index int) string {
 	return c.castTo(c.node("Squeeze", c.nodeWith("Resize", inputs, r.attrs...), c.ints(0, 1)), x)
 }
 
-// multiplyAlong multiplies an axis by the transpose of a matrix.
+// multiplyAlong multiplies the tensor t along an axis by the transpose of a matrix.
 func (c *call) multiplyAlong(t, matrix string, axis int64, rank int) string {
 	if int(axis) == rank-1 {
 		return c.node("MatMul", t, matrix)
@@ -198,7 +202,7 @@ func (c *call) multiplyAlong(t, matrix string, axis int64, rank int) string {
 	if int(axis) == rank-2 {
 		return c.node("MatMul", matrix, t)
 	}
-	// Later axes become columns.
+	// Flatten the later axes to columns of a matrix.
 	columns := make([]int64, axis+2)
 	columns[axis+1] = -1
 	rest := c.shapeRange(t, int(axis)+1, rank)

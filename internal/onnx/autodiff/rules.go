@@ -5,9 +5,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// rules lists the known gradients by operator of the default domain. A new operator needs a
-// rule, a line here and a row in the test's table. Its shape in types_elementwise.go avoids
-// shape arithmetic at run time.
+// rules lists the rules of operators in the default domain. To support a new operator, add
+// a rule, a line in this table and a case in the tests. Also add its shape to inferFuncs.
+// Otherwise its gradient computes shapes at run time.
 var rules = map[string]rule{
 	"Abs":                   gradAbs,
 	"Add":                   gradSum,
@@ -103,20 +103,21 @@ var rules = map[string]rule{
 	"Where":                 gradWhere,
 }
 
-// runtimeDomain is the domain of ONNX Runtime's own operators, which its optimizer and
-// quantizer add to models. They have no gradients.
+// runtimeDomain is the domain of ONNX Runtime's own operators. Its optimizer and quantizer
+// add them to models. They have no rules.
 const runtimeDomain = "com.microsoft"
 
-// classicalDomain is the domain of operators that preprocess tables.
+// classicalDomain is the domain of operators of classical machine learning, for example to
+// preprocess tables.
 const classicalDomain = "ai.onnx.ml"
 
-// classicalRules lists the known gradients of operators in classicalDomain.
+// classicalRules lists the rules of operators in classicalDomain.
 var classicalRules = map[string]rule{
 	"Normalizer": gradNormalizer,
 	"Scaler":     gradScaler,
 }
 
-// ruleOf returns the rule of a node's operator, or nil if it has none.
+// ruleOf returns the rule of a node's operator, or nil if the operator has none.
 func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	switch {
 	case onnx.IsDefault(n.GetDomain()):
@@ -127,7 +128,7 @@ func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	return nil
 }
 
-// unsupportedReasons explain why operators have no rule.
+// unsupportedReasons explains why an operator has no rule. Errors contain the reason.
 var unsupportedReasons = map[string]string{
 	"If":            "it runs one of two graphs of its own",
 	"Loop":          "how often its body runs is found at run time",
@@ -138,7 +139,8 @@ var unsupportedReasons = map[string]string{
 
 const needsQDQ = "it computes with integers throughout; quantize the network with pairs of QuantizeLinear and DequantizeLinear (QDQ)"
 
-// unsupportedReason returns why a node's operator has no rule, or "" if its name explains it.
+// unsupportedReason returns why a node's operator has no rule, or "" if there is no
+// particular reason.
 func unsupportedReason(n *pb.NodeProto) string {
 	if n.GetDomain() == runtimeDomain {
 		return "it is ONNX Runtime's own; take the model from before ONNX Runtime optimized it"
@@ -146,8 +148,8 @@ func unsupportedReason(n *pb.NodeProto) string {
 	return unsupportedReasons[n.GetOpType()]
 }
 
-// stopsGradient reports whether a node's outputs are constant almost everywhere, or depend only on its
-// inputs' shapes.
+// stopsGradient reports whether the outputs of a node are constant almost everywhere or
+// depend only on the shapes of its inputs. Their gradient is zero.
 func stopsGradient(n *pb.NodeProto) bool {
 	if !onnx.IsDefault(n.GetDomain()) {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradSlice puts the gradient back among zeros, by padding if the bounds are known and by
-// scattering otherwise.
+// gradSlice is the rule of Slice. It surrounds the gradient with zeros: by padding if the
+// bounds are known, and by scattering otherwise.
 func gradSlice(c *call) {
 	if c.gradKnownSlice() {
 		return
@@ -18,14 +18,15 @@ func gradSlice(c *call) {
 	c.add(0, c.scatterToIndices(x, c.node("Slice", inputs...), c.upstream(0)))
 }
 
-// elementIndices returns 0, 1, 2, … in the shape of x.
+// elementIndices returns the index of each element of x: 0, 1, 2, … in the shape of x.
 func (c *call) elementIndices(x string) string {
 	order := c.node("Range", c.constant(int64(0)), c.node("Size", x), c.constant(int64(1)))
 	return c.node("Reshape", order, c.shapeOf(x))
 }
 
-// scatterToIndices writes the elements of up to the places of x with the given numbers. Each
-// number occurs at most once.
+// scatterToIndices returns zeros of the shape of x, with the elements of upstream written
+// to the given positions. Positions are indices as in elementIndices. Each may occur only
+// once, unless attrs contain a reduction.
 func (c *call) scatterToIndices(x, positions, upstream string, attrs ...*pb.AttributeProto) string {
 	flat := c.ints(-1)
 	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
@@ -34,7 +35,8 @@ func (c *call) scatterToIndices(x, positions, upstream string, attrs ...*pb.Attr
 	return c.node("Reshape", scattered, c.shapeOf(x))
 }
 
-// gradKnownSlice handles slices of axes whose sizes are known.
+// gradKnownSlice is the rule of Slice if the bounds and the sizes of the sliced axes are
+// known. It returns false otherwise.
 func (c *call) gradKnownSlice() bool {
 	x := c.types.get(c.input(0))
 	spans, ok := c.types.sliceSpans(c.n, len(x.dims))
@@ -54,8 +56,8 @@ func (c *call) gradKnownSlice() bool {
 	return true
 }
 
-// unslice puts a slice back among zeros of its original shape. Only the sizes of sliced axes
-// matter.
+// unslice surrounds a slice with zeros, so that it has its original shape again. dims may
+// contain −1 for axes that were not sliced.
 func (c *call) unslice(upstream string, dims []int64, spans []span) string {
 	rank := int64(len(dims))
 	pads := make([]int64, 2*rank)
@@ -83,7 +85,8 @@ func (c *call) unslice(upstream string, dims []int64, spans []span) string {
 	return c.node("Pad", upstream, c.ints(pads...))
 }
 
-// resolve returns the first element of a slice and the number of elements, for an axis of a size.
+// resolve returns the first index of the span and the number of elements, for an axis with
+// size elements.
 func (s span) resolve(size int64) (first, count int64) {
 	if s.step > 0 {
 		start, end := s.clamp(size)
@@ -94,7 +97,7 @@ func (s span) resolve(size int64) (first, count int64) {
 	return start, max((start-end-s.step-1)/-s.step, 0)
 }
 
-// dilate inserts step − 1 zeros after each element of an axis.
+// dilate inserts step − 1 zeros after each element along an axis.
 func (c *call) dilate(x string, axis, step int64) string {
 	rank := int64(len(c.types.get(x).dims))
 	pads := make([]int64, 2*(rank+1))
@@ -118,7 +121,7 @@ func (c *call) dilate(x string, axis, step int64) string {
 	return c.node("Reshape", spread, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
 }
 
-// gradScatterElements is the rule of a scatter that replaces or adds.
+// gradScatterElements is the rule of ScatterElements with the reduction "none" or "add".
 func gradScatterElements(c *call) {
 	reduction := onnx.AttributeString(c.n, "reduction", "none")
 	if reduction != "none" && reduction != "add" {

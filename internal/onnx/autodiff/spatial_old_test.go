@@ -10,8 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestOldResize compares the Upsample and Resize of old operator sets with central differences.
-// They are linear, so differences are exact.
+// TestOldResize compares gradients of the Upsample and Resize of old operator sets with
+// central differences. The tested function Σ y² is quadratic in x, so central differences
+// are exact.
 func TestOldResize(t *testing.T) {
 	rt := orttest.Open(t)
 	scales := []float32{1, 1, 2, 1.5}
@@ -58,7 +59,7 @@ func TestOldResize(t *testing.T) {
 			wave := b.Node("Mul", []string{c.build(b, x), w})
 			values := make([]float32, size(shape))
 			one, _ := ort.NewTensor(ints(1), []float32{1})
-			// The gradient of Σ y² by x at x, against differences of the sum.
+			// Compare the gradient of Σ y² with respect to x with central differences.
 			y := b.Node("Mul", []string{wave, wave})
 			run := func() float64 {
 				in, _ := ort.NewTensor(shape, values)

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// spatialReference is a case of testdata/spatial.py.
+// spatialReference is a test case of testdata/spatial.py.
 type spatialReference struct {
 	Name, Op   string
 	Opset      int64
@@ -40,7 +40,8 @@ func (c spatialReference) input(i int) []float32 {
 	return v
 }
 
-// build builds the graph. If dynamic is set, only the number of channels of x is known.
+// build returns the graph of a case. If dynamic is set, x has unknown sizes except for its
+// number of channels.
 func (c spatialReference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string, y string) {
 	b = onnx.NewBuilder("case", opset)
 	for i, shape := range c.Shapes {
@@ -80,8 +81,8 @@ func (c spatialReference) build(opset int64, dynamic bool) (b *onnx.Builder, x [
 	return b, x, b.Node(c.Op, in, attrs...)
 }
 
-// TestSpatialReference compares gradients in single precision with PyTorch's
-// in double precision, at every operator set.
+// TestSpatialReference compares gradients in single precision with PyTorch's gradients in
+// double precision, at every operator set.
 func TestSpatialReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/spatial.json")
 	if err != nil {
@@ -96,7 +97,7 @@ func TestSpatialReference(t *testing.T) {
 		first := max(c.Opset, 7)
 		for opset := first; opset <= 26; opset++ {
 			if opset != first && (int64(i)+opset)%3 != 0 {
-				continue // sessions are slow to create, and other cases have this operator set
+				continue // skip: sessions are slow to create, and other cases test this operator set
 			}
 			dynamic := (int64(i)+opset)%2 == 0
 			if dynamic && c.Attributes["output_shape"] != nil {

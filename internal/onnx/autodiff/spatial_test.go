@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// kernel returns a constant with small numbers that do not repeat soon.
+// kernel returns a function that adds a constant kernel of small, different numbers.
 func kernel(dims ...int64) func(*onnx.Builder) string {
 	return func(b *onnx.Builder) string {
 		v := make([]float32, size(dims))
@@ -19,7 +19,7 @@ func kernel(dims ...int64) func(*onnx.Builder) string {
 	}
 }
 
-// conv appends a convolution, or its transpose, with constant weights.
+// conv returns a function that appends a Conv or ConvTranspose with constant weights.
 func conv(name string, w func(*onnx.Builder) string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string { return b.Node(name, []string{x[0], w(b)}, attrs...) }
 }
@@ -32,7 +32,8 @@ func attrList(attrs ...any) []*pb.AttributeProto {
 	return out
 }
 
-// omittedInput returns an omitted input of Resize. Before operator set 13 that was an empty tensor.
+// omittedInput returns the name of an omitted input of Resize. Before operator set 13, an
+// omitted input was an empty tensor.
 func omittedInput(b *onnx.Builder) string {
 	if b.Opset() < 13 {
 		return b.Const([]float32{})
@@ -40,7 +41,7 @@ func omittedInput(b *onnx.Builder) string {
 	return ""
 }
 
-// resize appends a Resize by scales or by sizes.
+// resize returns a function that appends a Resize by scales or to sizes.
 func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		in := []string{x[0], omittedInput(b), omittedInput(b)}
@@ -53,8 +54,8 @@ func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, [
 	}
 }
 
-// resizeTo appends a Resize of the last two axes, as PyTorch exports it for known sizes and an
-// unknown number of rows.
+// resizeTo returns a function that appends a Resize of the last two axes to known sizes. It
+// has the form that PyTorch exports if the number of rows is unknown.
 func resizeTo(h, w int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		rows := b.Node("Slice", []string{b.Node("Shape", x[:1]), b.Const(ints(0)), b.Const(ints(2))})

@@ -2,8 +2,8 @@ package autodiff
 
 import "fmt"
 
-// TensorError reports that a model lacks the outputs that a scalar needs or, if Tensor is not
-// empty, that the gradient with respect to Tensor is not defined.
+// TensorError reports that the gradient with respect to Tensor is not defined. If Tensor is
+// empty, it reports that the model lacks an output that the differentiated scalar needs.
 type TensorError struct{ Tensor, Reason string }
 
 func (e *TensorError) Error() string {

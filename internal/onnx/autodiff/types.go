@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// dimension is the size of an axis: a number, or unknown (n < 0). An unknown size may have a
-// symbol, which means the same number everywhere in the graph.
+// dimension is the size of an axis. The size n is unknown if n < 0. An unknown size may
+// have a symbol. Sizes with the same symbol are equal, everywhere in the graph.
 type dimension struct {
 	n      int64
 	symbol string
@@ -18,16 +18,16 @@ type dimension struct {
 
 func (d dimension) known() bool { return d.n >= 0 }
 
-// tensorType is the known part of a tensor's type.
+// tensorType is the part of a tensor's type that is known.
 type tensorType struct {
-	elem   pb.TensorProto_DataType // UNDEFINED if unknown
-	ranked bool                    // dims has the right length
+	elem   pb.TensorProto_DataType // UNDEFINED if it is unknown
+	ranked bool                    // whether the rank is known, so that dims has one element per axis
 	dims   []dimension
 }
 
 func (t tensorType) rank() (int, bool) { return len(t.dims), t.ranked }
 
-// static returns the shape if it is completely known.
+// static returns the shape of the tensor. It returns false if a size is unknown.
 func (t tensorType) static() ([]int64, bool) {
 	if !t.ranked {
 		return nil, false
@@ -42,7 +42,7 @@ func (t tensorType) static() ([]int64, bool) {
 	return dims, true
 }
 
-// size returns the number of elements, if known.
+// size returns the number of elements. It returns false if the number is unknown.
 func (t tensorType) size() (int64, bool) {
 	dims, ok := t.static()
 	n := int64(1)
@@ -52,7 +52,7 @@ func (t tensorType) size() (int64, bool) {
 	return n, ok
 }
 
-// dim returns the size of an axis, counted from the end if negative.
+// dim returns the size of an axis. A negative axis counts from the end.
 func (t tensorType) dim(axis int64) (dimension, bool) {
 	axis = wrap(axis, int64(len(t.dims)))
 	if !t.ranked || axis < 0 || axis >= int64(len(t.dims)) {
@@ -61,7 +61,7 @@ func (t tensorType) dim(axis int64) (dimension, bool) {
 	return t.dims[axis], true
 }
 
-// info declares a tensor with this type.
+// info returns a declaration of a tensor with this type.
 func (t tensorType) info(name string) *pb.ValueInfoProto {
 	dims := make([]any, len(t.dims))
 	for i, d := range t.dims {
@@ -77,20 +77,20 @@ func (t tensorType) info(name string) *pb.ValueInfoProto {
 	return v
 }
 
-// types infers element types and shapes, node by node while the graph grows.
+// types infers the element types and shapes of tensors, node by node while the graph grows.
 type types struct {
-	graph         *pb.GraphProto // the growing graph
+	graph         *pb.GraphProto // the graph, which grows
 	index         *onnx.Graph
-	dir           string // folder of external data
+	dir           string // folder of the graph's external data
 	tensorTypes   map[string]tensorType
-	consts        map[string]*pb.TensorProto // constants added during the sweep
-	reshapeInput  map[string]string          // maps outputs of reshaping operators to their inputs
-	symbolic      map[string][]symbolicInt   // elements of small integer tensors
-	inferredNodes int                        // number of nodes inferred so far
+	consts        map[string]*pb.TensorProto // constants of the graph
+	reshapeInput  map[string]string          // input of each reshaping operator, by output
+	symbolic      map[string][]symbolicInt   // elements of small integer tensors, by tensor
+	inferredNodes int                        // number of nodes whose outputs are inferred
 }
 
-// Types returns a function that declares tensors of a graph with their inferred types. The
-// element type is UNDEFINED if it is unknown. External data is in dir.
+// Types returns a function that declares a tensor of g with its inferred type. If the
+// element type is unknown, it is UNDEFINED. dir is the folder of the graph's external data.
 func Types(g *onnx.Graph, dir string) func(tensor string) *pb.ValueInfoProto {
 	t := newTypes(g.Model.GetGraph(), g, dir)
 	return func(tensor string) *pb.ValueInfoProto { return t.get(tensor).info(tensor) }
@@ -115,8 +115,8 @@ func (t *types) declare(g *pb.GraphProto) {
 			declared := declaredType(v)
 			for i, d := range declared.dims {
 				if !d.known() && d.symbol == "" {
-					// A nameless axis gets its own symbol, so that derived tensors are known to
-					// have the same length.
+					// An axis without a name gets a symbol of its own, so that tensors
+					// derived from it are known to have the same length.
 					declared.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
 				}
 			}
@@ -157,7 +157,7 @@ func knownDims(dims ...int64) []dimension {
 	return out
 }
 
-// constant registers a constant that was added during the sweep.
+// constant registers a constant that the sweep added to the graph.
 func (t *types) constant(name string, c *pb.TensorProto) {
 	t.tensorTypes[name] = typeOfTensor(c)
 	t.consts[name] = c
@@ -174,8 +174,8 @@ func (t *types) advance() {
 func (t *types) infer(n *pb.NodeProto) {
 	infer := inferFuncFor(n)
 	if infer == nil {
-		// Declarations in the model take precedence, and the element type may still be
-		// inferred.
+		// Without an inference function, the type in the model's declaration is used. If it
+		// lacks the element type, infer that from the first input.
 		if out, ok := t.inferElem(n); ok && t.get(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
 			t.tensorTypes[n.Output[0]] = merge(tensorType{elem: out}, t.get(n.Output[0]))
 		}
@@ -194,7 +194,7 @@ func (t *types) infer(n *pb.NodeProto) {
 	t.evaluate(n)
 }
 
-// merge completes an inferred type with the model's declaration.
+// merge returns an inferred type, completed with the model's declaration.
 func merge(inferred, declared tensorType) tensorType {
 	if inferred.elem == pb.TensorProto_UNDEFINED {
 		inferred.elem = declared.elem
@@ -215,15 +215,18 @@ func merge(inferred, declared tensorType) tensorType {
 	return inferred
 }
 
+// get returns the known type of a tensor.
 func (t *types) get(tensor string) tensorType { return t.tensorTypes[tensor] }
 
-// differentiable reports whether a tensor contains real numbers, or may contain them.
+// differentiable reports whether a tensor contains real numbers or has an unknown element
+// type.
 func (t *types) differentiable(tensor string) bool {
 	elem := t.get(tensor).elem
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
-// constInts returns the values of a constant integer tensor.
+// constInts returns the elements of an integer tensor. It returns false if they are unknown
+// before the graph runs.
 func (t *types) constInts(tensor string) ([]int64, bool) {
 	c, ok := t.consts[tensor]
 	if !ok {
@@ -238,7 +241,8 @@ func (t *types) constInts(tensor string) ([]int64, bool) {
 
 var errNotConstant = errors.New("not constant")
 
-// axes returns the value of the attribute or input, or nil if it is absent or empty.
+// axes returns the axes of a node, from the attribute "axes" or the given input. It returns
+// nil if they are absent or empty.
 func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 	if a := onnx.AttributeInts(n, "axes"); a != nil {
 		return a, nil
@@ -256,10 +260,11 @@ func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 	return v, nil
 }
 
-// span is a range of an axis in a Slice.
+// span is the range of indices that a Slice selects along an axis.
 type span struct{ axis, start, end, step int64 }
 
-// clamp returns the first index and the end within an axis of a size, for step 1.
+// clamp returns the first index and the end of the span within an axis of size elements.
+// The step must be 1.
 func (s span) clamp(size int64) (start, end int64) {
 	at := func(i int64) int64 {
 		if i < 0 {
@@ -270,7 +275,7 @@ func (s span) clamp(size int64) (start, end int64) {
 	return at(s.start), at(s.end)
 }
 
-// sliceSpans returns the ranges of a Slice with constant bounds.
+// sliceSpans returns the spans of a Slice. It returns false if they are not constant.
 func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 	get := func(input int) ([]int64, bool) {
 		if len(n.Input) <= input || n.Input[input] == "" {
@@ -309,8 +314,8 @@ func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 	return out, true
 }
 
-// changesElem lists operators without an inference whose first output has another element type
-// than their first input.
+// changesElem lists operators without an inference function whose first output has another
+// element type than the first input.
 var changesElem = map[string]bool{
 	"ArgMax": true, "ArgMin": true, "BitCast": true, "ConstantOfShape": true, "ConvInteger": true,
 	"DequantizeLinear": true, "DynamicQuantizeLinear": true, "EyeLike": true, "If": true, "IsInf": true, "IsNaN": true,
@@ -320,7 +325,8 @@ var changesElem = map[string]bool{
 	"TfIdfVectorizer": true,
 }
 
-// inferElem infers the element type of a node's first output from its first input.
+// inferElem returns the element type of a node's first output if it is the type of its
+// first input.
 func (t *types) inferElem(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
 	if len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" || changesElem[n.GetOpType()] ||
 		strings.HasPrefix(n.GetOpType(), "Sequence") {
@@ -333,8 +339,8 @@ func (t *types) inferElem(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
 	return elem, onnx.IsDefault(n.GetDomain()) && elem != pb.TensorProto_UNDEFINED
 }
 
-// inferElemFromWeights infers the element type of a linear layer's output from its weights if the
-// type of its input is unknown.
+// inferElemFromWeights sets the element type of a linear layer's output from its weights,
+// if the type of its input is unknown.
 func (t *types) inferElemFromWeights(n *pb.NodeProto) {
 	switch n.GetOpType() {
 	case "Conv", "ConvTranspose", "Gemm", "MatMul":

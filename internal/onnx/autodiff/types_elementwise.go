@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inferFuncs maps operators to functions that infer the types of their outputs. For other
-// operators, only the model's declarations are known.
+// inferFuncs maps operators to functions that infer the types of their outputs. For
+// operators that are not listed, only the declarations in the model are known.
 var inferFuncs = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Abs": sameAsInput, "Cast": inferCast, "CastLike": inferCastLike, "Ceil": sameAsInput, "Clip": sameAsInput,
 	"Elu": sameAsInput, "Erf": sameAsInput, "Exp": sameAsInput, "Floor": sameAsInput, "HardSigmoid": sameAsInput, "Identity": sameAsInput,
@@ -89,7 +89,8 @@ func inferWhere(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(broadcastTypes(out, t.get(n.Input[0])))
 }
 
-// broadcastTypes returns the broadcast type, with the element type of a.
+// broadcastTypes returns the type to which a and b are broadcast, with the element type of
+// a.
 func broadcastTypes(a, b tensorType) tensorType {
 	out := tensorType{elem: a.elem}
 	if out.elem == pb.TensorProto_UNDEFINED && b.elem != pb.TensorProto_BOOL {

@@ -8,6 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
+// inferFuncFor returns the inference function for a node's operator, or nil if there is
+// none.
 func inferFuncFor(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	switch {
 	case onnx.IsDefault(n.GetDomain()):
@@ -18,13 +20,14 @@ func inferFuncFor(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	return nil
 }
 
-// withElem returns the type with another element type.
+// withElem returns t with another element type.
 func (t tensorType) withElem(elem pb.TensorProto_DataType) tensorType {
 	t.elem = elem
 	return t
 }
 
-// inferElement returns the inference of operators that change only the element type.
+// inferElement returns an inference function for operators that change only the element
+// type.
 func inferElement(elem pb.TensorProto_DataType) func(*types, *pb.NodeProto) []tensorType {
 	return func(t *types, n *pb.NodeProto) []tensorType { return oneOutput(t.get(n.Input[0]).withElem(elem)) }
 }
@@ -102,7 +105,7 @@ func inferTile(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(out)
 }
 
-// inferEinsum finds each letter's size among the operands.
+// inferEinsum finds the size of each letter in the shapes of the operands.
 func inferEinsum(t *types, n *pb.NodeProto) []tensorType {
 	out := tensorType{elem: t.get(n.Input[0]).elem}
 	terms, result, ok := einsumTerms(onnx.AttributeString(n, "equation", ""), len(n.Input))

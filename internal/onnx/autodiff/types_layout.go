@@ -23,7 +23,7 @@ func inferConstant(t *types, n *pb.NodeProto) []tensorType {
 func inferShape(t *types, n *pb.NodeProto) []tensorType {
 	out := tensorType{elem: pb.TensorProto_INT64, ranked: true, dims: unknownDims(1)}
 	if len(n.Attribute) > 0 {
-		return oneOutput(out) // a part of the shape
+		return oneOutput(out) // the attributes select a part of the shape
 	}
 	if x := t.get(n.Input[0]); x.ranked {
 		out.dims[0].n = int64(len(x.dims))

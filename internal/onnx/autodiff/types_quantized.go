@@ -5,7 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inferQuantize returns the zero point's type, or output_dtype, or uint8 by default.
+// inferQuantize infers the element type from the zero point, or else from the attribute
+// output_dtype. The default is uint8.
 func inferQuantize(t *types, n *pb.NodeProto) []tensorType {
 	elem := pb.TensorProto_DataType(onnx.AttributeInt(n, "output_dtype", int64(pb.TensorProto_UINT8)))
 	if len(n.Input) > 2 && n.Input[2] != "" {
@@ -27,7 +28,8 @@ func inferMatMulInteger(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(inferMatMul(t, n)[0].withElem(pb.TensorProto_INT32))
 }
 
-// inferZeroPoint infers only the element type, from the result's zero point.
+// inferZeroPoint infers only the element type, from input 7, which is the zero point of the
+// result.
 func inferZeroPoint(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(tensorType{elem: t.get(n.Input[7]).elem})
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeFrom returns the known part of a shape that an integer tensor contains.
+// shapeFrom returns the shape that an integer tensor contains, with unknown sizes if
+// necessary. It returns false if the rank is unknown.
 func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
 	if v, ok := t.constInts(tensor); ok {
 		return knownDims(v...), true
@@ -41,7 +42,7 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i], _ = x.dim(int64(i))
 		case e.known && e.n < 0:
 			infer = i
-		case !e.known && !e.isAxisSize: // may be −1
+		case !e.known && !e.isAxisSize: // the size may be −1 at run time
 			out.dims[i].n = -1
 		default:
 			out.dims[i] = e.dimension()
@@ -53,7 +54,8 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(out)
 }
 
-// remainingDim returns the remaining size of x after the other axes.
+// remainingDim returns the size of the one axis that is left over if x is reshaped to a
+// shape whose other axes are others.
 func remainingDim(x tensorType, others []dimension) dimension {
 	if !x.ranked {
 		return dimension{n: -1}

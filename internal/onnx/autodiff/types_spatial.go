@@ -47,8 +47,8 @@ func inferConvTranspose(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(out)
 }
 
-// kernelSize returns the size of a kernel (outputs, inputs, …) along its spatial axes, with −1 for
-// unknown sizes.
+// kernelSize returns the sizes of a kernel (outputs, inputs, …) along its spatial axes.
+// Unknown sizes are −1.
 func (t tensorType) kernelSize() []int64 {
 	if len(t.dims) < 3 {
 		return nil
@@ -60,7 +60,7 @@ func (t tensorType) kernelSize() []int64 {
 	return sizes
 }
 
-// inferPool infers the outputs of all poolings. Only MaxPool has a second output.
+// inferPool infers the outputs of poolings. The second output exists only for MaxPool.
 func inferPool(t *types, n *pb.NodeProto) []tensorType {
 	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknownDims(len(x.dims))}
@@ -121,6 +121,8 @@ func inferSpaceToDepth(t *types, n *pb.NodeProto) []tensorType {
 	return t.inferBlocks(n, func(channels, size int64) (int64, int64) { return channels * b * b, size / b })
 }
 
+// inferBlocks infers the shape of an image with transformed numbers of channels and sizes.
+// resize returns the new values.
 func (t *types) inferBlocks(n *pb.NodeProto, resize func(channels, size int64) (int64, int64)) []tensorType {
 	x := t.get(n.Input[0])
 	x.dims = slices.Clone(x.dims)
@@ -138,7 +140,8 @@ func (t *types) inferBlocks(n *pb.NodeProto, resize func(channels, size int64) (
 	return oneOutput(x)
 }
 
-// constFloats returns the values of a constant tensor of real numbers.
+// constFloats returns the elements of a constant tensor as float32. It returns false if the
+// tensor is not constant.
 func (t *types) constFloats(tensor string) ([]float32, bool) {
 	c, ok := t.consts[tensor]
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestUnsupported checks that a form that a rule does not support is an error with the operator
-// and the reason, and never a gradient of 0.
+// TestUnsupported checks that an unsupported form of an operator gives an error with the
+// operator and the reason, and never a gradient of 0.
 func TestUnsupported(t *testing.T) {
 	float := func(v ...float32) func(b *onnx.Builder) string {
 		return func(b *onnx.Builder) string { return b.Const(v) }
@@ -108,14 +108,16 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// reduceRuntimeAxes reduces along axes that are an input.
+// reduceRuntimeAxes returns a function that appends a reduction whose axes are an input of
+// the graph.
 func reduceRuntimeAxes(op string) func(*onnx.Builder, string) string {
 	return func(b *onnx.Builder, x string) string {
 		return b.Node(op, []string{x, b.Input("axes", pb.TensorProto_INT64, 1)})
 	}
 }
 
-// TestReduceMaxTies checks that elements that tie share the gradient.
+// TestReduceMaxTies checks that elements that tie for the maximum share the gradient
+// evenly.
 func TestReduceMaxTies(t *testing.T) {
 	rt := orttest.Open(t)
 	b := onnx.NewBuilder("g", 17)

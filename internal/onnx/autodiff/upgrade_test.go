@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// upgraded converts a graph of any operator set with onnx.Upgrade.
+// upgraded returns a builder for the graph of b, converted with onnx.Upgrade.
 func upgraded(t *testing.T, b *onnx.Builder) *onnx.Builder {
 	t.Helper()
 	g, err := onnx.Upgrade(b.Index(), "")
@@ -22,7 +22,7 @@ func upgraded(t *testing.T, b *onnx.Builder) *onnx.Builder {
 	return onnx.Extend(g.Model)
 }
 
-// declareOutputs adds outputs of any type.
+// declareOutputs declares the tensors as outputs of the graph, without a type.
 func declareOutputs(b *onnx.Builder, tensors []string) {
 	for _, o := range tensors {
 		b.OutputAs("out", o, pb.TensorProto_DOUBLE)
@@ -54,7 +54,8 @@ func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor)
 	return out
 }
 
-// TestUpgrade checks that nodes of old operator sets have the same results in the upgraded graph.
+// TestUpgrade checks that nodes of old operator sets have the same results after
+// onnx.Upgrade.
 func TestUpgrade(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, r := range references(t) {
@@ -93,8 +94,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeRemoved checks operators that later operator sets removed, or changed in their
-// attributes. In the upgraded graph they must have the same results, and a gradient.
+// TestUpgradeRemoved checks operators that later operator sets removed or whose attributes
+// they changed. After onnx.Upgrade, they must have the same results and a gradient.
 func TestUpgradeRemoved(t *testing.T) {
 	rt := orttest.Open(t)
 	f := onnx.Attr

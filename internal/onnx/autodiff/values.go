@@ -5,15 +5,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// symbolicInt is an element of a small integer tensor, as far as it is known before the graph runs.
+// symbolicInt is an element of a small integer tensor, as far as it is known before the
+// graph runs.
 type symbolicInt struct {
 	n          int64
 	known      bool
-	symbol     string // means the same number everywhere in the graph
-	isAxisSize bool   // the size of an axis, so not negative
+	symbol     string // elements with the same symbol are equal, everywhere in the graph
+	isAxisSize bool   // whether it is the size of an axis, and therefore not negative
 }
 
-// maxTracked limits the length of tensors whose elements are tracked, because shapes are short.
+// maxTracked is the largest length of a tensor whose elements are tracked. Tensors that
+// contain shapes are short.
 const maxTracked = 32
 
 func (d dimension) symbolicInt() symbolicInt {
@@ -27,7 +29,8 @@ func (v symbolicInt) dimension() dimension {
 	return dimension{n: -1, symbol: v.symbol}
 }
 
-// symbolicInts returns the elements of an integer tensor.
+// symbolicInts returns the elements of an integer tensor. It returns false if the tensor is
+// too long or unknown.
 func (t *types) symbolicInts(tensor string) ([]symbolicInt, bool) {
 	if v, ok := t.symbolic[tensor]; ok {
 		return v, true
@@ -46,7 +49,8 @@ func (t *types) symbolicInts(tensor string) ([]symbolicInt, bool) {
 	return v, true
 }
 
-// evaluate tracks shape arithmetic, so that shapes computed by the graph are known if possible.
+// evaluate records the result of a node that computes with small integer tensors. This
+// makes shapes known that the graph computes with shape arithmetic.
 func (t *types) evaluate(n *pb.NodeProto) {
 	if !onnx.IsDefault(n.GetDomain()) || len(n.Output) != 1 {
 		return
@@ -56,6 +60,7 @@ func (t *types) evaluate(n *pb.NodeProto) {
 	}
 }
 
+// evaluateNode returns the elements of a node's output as far as they are known.
 func (t *types) evaluateNode(n *pb.NodeProto) ([]symbolicInt, bool) {
 	switch n.GetOpType() {
 	case "Shape":

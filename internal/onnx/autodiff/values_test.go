@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeCases compute shapes in the way exporters do. x is n×3×4.
+// shapeCases compute shapes in the same ways as exporters of models. x is n×3×4 for n rows.
 var shapeCases = []struct {
 	name  string
 	build func(b *onnx.Builder, x string) string
@@ -40,7 +40,8 @@ var shapeCases = []struct {
 		return b.Node("Expand", []string{b.Const(make([]float32, 5), 1, 5, 1), b.Node("Where", []string{open, ones, shape})})
 	}, "n 5 1"},
 	{"pads from the last axis on", func(b *onnx.Builder, x string) string {
-		// PyTorch's (before, after) for axes from the last one on, here 1, 2 and 0, 3.
+		// PyTorch lists paddings (before, after) from the last axis on. Here they are 1, 2
+		// for the last axis and 0, 3 for the one before.
 		zeros := b.Node("ConstantOfShape", []string{b.Const(ints(2))}, onnx.Attr("value", onnx.Tensor([]int64{0})))
 		pads := b.Node("Concat", []string{b.Const(ints(1, 2, 0, 3)), zeros}, onnx.Attr("axis", 0))
 		pads = b.Node("Reshape", []string{pads, b.Const(ints(-1, 2))})
@@ -61,8 +62,8 @@ func axisSize(b *onnx.Builder, x string, axis int64) string {
 	return b.Node("Gather", []string{b.Node("Shape", []string{x}), b.Const(axis)})
 }
 
-// TestShapes checks that computed shapes are known beforehand, and that gradients through them
-// compute no shapes.
+// TestShapes checks that the shapes which a graph computes are known before it runs, and
+// that gradients need no shape arithmetic.
 func TestShapes(t *testing.T) {
 	for _, c := range shapeCases {
 		b := onnx.NewBuilder("g", 17)

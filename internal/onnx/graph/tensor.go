@@ -581,7 +581,7 @@ func (x Tensor) Reshape(shape ...int64) Tensor {
 // Unit scales each row to norm 1, in float64. Rows of zeros stay zero.
 func (x Tensor) Unit() Tensor { return x.Double().Div(x.Norm().Max(1e-300)) }
 
-// Normalised scales each row to norm 1, in float32.
+// Normalised scales each row to norm 1, in the element type of x.
 func (x Tensor) Normalised() Tensor {
 	return Tensor{x.b, x.b.Node("LpNormalization", []string{x.name}, onnx.Attr("axis", -1), onnx.Attr("p", 2)), x.elem, x.cols}
 }
