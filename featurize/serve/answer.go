@@ -2,10 +2,10 @@ package serve
 
 import "strconv"
 
-// writeAnswer writes the response to c.answer: JSON, followed by the binary data of the
+// writeResponse writes the response to c.answer: JSON, followed by the binary data of the
 // outputs. It returns the length of the JSON.
-func (c *call) writeAnswer(e *entry, m *model) int {
-	b := append(c.answer[:0], `{"model_name":`...)
+func (c *call) writeResponse(e *entry, m *model) int {
+	b := append(c.response[:0], `{"model_name":`...)
 	b = appendString(b, e.name)
 	b = append(b, `,"model_version":`...)
 	b = appendString(b, e.version)
@@ -20,7 +20,7 @@ func (c *call) writeAnswer(e *entry, m *model) int {
 			b = append(b, ',')
 		}
 		first = false
-		c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
+		c.shape = o.appendShape(c.shape[:0], &c.request, c.job.predictions)
 		b = append(b, `{"name":"`...)
 		b = append(b, o.name...)
 		b = append(b, `","datatype":"`...)
@@ -35,23 +35,23 @@ func (c *call) writeAnswer(e *entry, m *model) int {
 		b = append(b, ']')
 		if binary {
 			b = append(b, `,"parameters":{"binary_data_size":`...)
-			b = strconv.AppendInt(b, int64(o.bytes(c.job.predictions, width(c.shape))), 10)
+			b = strconv.AppendInt(b, int64(o.binarySize(c.job.predictions, rowWidth(c.shape))), 10)
 			b = append(b, "}}"...)
 			return
 		}
 		b = append(b, `,"data":`...)
-		b = o.appendJSON(b, c.job.predictions, width(c.shape))
+		b = o.appendJSON(b, c.job.predictions, rowWidth(c.shape))
 		b = append(b, '}')
 	})
 	b = append(b, "]}"...)
 	header := len(b)
 	c.eachOutput(m, func(o *output, binary bool) {
 		if binary {
-			c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
-			b = o.appendBinary(b, c.job.predictions, width(c.shape))
+			c.shape = o.appendShape(c.shape[:0], &c.request, c.job.predictions)
+			b = o.appendBinary(b, c.job.predictions, rowWidth(c.shape))
 		}
 	})
-	c.answer = b
+	c.response = b
 	return header
 }
 
@@ -59,14 +59,14 @@ func (c *call) writeAnswer(e *entry, m *model) int {
 // is sent as binary data.
 func (c *call) eachOutput(m *model, visit func(o *output, binary bool)) {
 	for i := range m.outputs {
-		if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {
+		if o := &m.outputs[i]; len(c.outputs) == 0 && c.includes(o) {
 			visit(o, c.binary)
 		}
 	}
 	for _, w := range c.outputs {
 		for i := range m.outputs {
 			if o := &m.outputs[i]; o.name == w.name {
-				visit(o, w.form == asBinary || w.form == asDefault && c.binary)
+				visit(o, w.format == binaryFormat || w.format == defaultFormat && c.binary)
 			}
 		}
 	}

@@ -19,10 +19,10 @@ type job struct {
 	groups    []string // one per row, or nil
 	predictor *attach.Predictor
 
-	queued, started, ended time.Time           // when the job entered the queue, left it and finished
-	predictions            []attach.Prediction // one per row, set when the job is done
-	err                    error
-	done                   chan struct{} // receives one value when the job is done; buffered
+	queuedAt, startedAt, endedAt time.Time           // when the job entered the queue, left it and finished
+	predictions                  []attach.Prediction // one per row, set when the job is done
+	err                          error
+	done                         chan struct{} // receives one value when the job is done; buffered
 }
 
 // batcher joins waiting jobs of one model into batches. Several workers process batches
@@ -50,13 +50,13 @@ func (b *batcher) start(run func(batch []*job)) {
 		b.workers.Go(func() {
 			var batch []*job
 			for {
-				if batch = b.take(batch[:0]); len(batch) == 0 {
+				if batch = b.nextBatch(batch[:0]); len(batch) == 0 {
 					return
 				}
 				run(batch)
 				now := time.Now()
 				for i, j := range batch {
-					j.ended = now
+					j.endedAt = now
 					j.done <- struct{}{}
 					batch[i] = nil
 				}
@@ -77,7 +77,7 @@ func (b *batcher) close() {
 // submit adds a job to the queue and waits until the job is done. If the job's context ends
 // while the job is still in the queue, submit removes it and returns the context's error.
 func (b *batcher) submit(j *job) error {
-	j.queued = time.Now()
+	j.queuedAt = time.Now()
 	b.mu.Lock()
 	if len(b.waiting) >= b.queue {
 		b.mu.Unlock()
@@ -111,7 +111,7 @@ func (b *batcher) checkRoom() error {
 
 // queueFull returns the error for a request that finds the queue full.
 func (b *batcher) queueFull() error {
-	return refuse(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.queue)
+	return statusErrorf(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.queue)
 }
 
 // withdraw removes a job from the queue. It reports whether the job was still in the queue.
@@ -125,9 +125,9 @@ func (b *batcher) withdraw(j *job) bool {
 	return i >= 0
 }
 
-// take waits until a batch is ready and appends its jobs to batch. If the batcher is closed
-// and the queue is empty, take appends no jobs.
-func (b *batcher) take(batch []*job) []*job {
+// nextBatch waits until a batch is ready and appends its jobs to batch. If the batcher is
+// closed and the queue is empty, nextBatch appends no jobs.
+func (b *batcher) nextBatch(batch []*job) []*job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
@@ -138,17 +138,17 @@ func (b *batcher) take(batch []*job) []*job {
 			b.arrived.Wait()
 			continue
 		}
-		left := b.delay - time.Since(b.waiting[0].queued)
-		if left <= 0 || b.closed || b.full() {
+		remaining := b.delay - time.Since(b.waiting[0].queuedAt)
+		if remaining <= 0 || b.closed || b.full() {
 			break
 		}
-		alarm := time.AfterFunc(left, func() {
+		timer := time.AfterFunc(remaining, func() {
 			b.mu.Lock() // ensures that the broadcast comes after the call of Wait below
 			defer b.mu.Unlock()
 			b.arrived.Broadcast()
 		})
 		b.arrived.Wait()
-		alarm.Stop()
+		timer.Stop()
 	}
 	first, rows, now := b.waiting[0], 0, time.Now()
 	rest := b.waiting[:0]
@@ -158,7 +158,7 @@ func (b *batcher) take(batch []*job) []*job {
 			rest = append(rest, j)
 			continue
 		}
-		j.started, rows = now, rows+n
+		j.startedAt, rows = now, rows+n
 		batch = append(batch, j)
 	}
 	clear(b.waiting[len(rest):])

@@ -22,12 +22,12 @@ type call struct {
 	job      job
 	reserved int64 // bytes that the call has reserved from the server's budget
 
-	body    []byte
-	numbers []float32
-	tensors []ood.Tensor
-	groups  []string
-	answer  []byte
-	shape   []int
+	body     []byte
+	numbers  []float32
+	tensors  []ood.Tensor
+	groups   []string
+	response []byte
+	shape    []int
 }
 
 // newCall returns a call for the pool.
@@ -41,14 +41,14 @@ const maxPooledBytes = 8 << 20
 
 // putCall releases the memory that the call reserved, and returns the call to the pool.
 func (s *Server) putCall(c *call) {
-	c.release(c.reserved)
+	c.freeReserved(c.reserved)
 	c.request.reset()
 	c.body = c.body[:0]
 	c.job = job{done: c.job.done}
 	clear(c.tensors)
 	clear(c.groups)
-	if cap(c.body)+4*cap(c.numbers)+cap(c.answer) > maxPooledBytes {
-		c.body, c.numbers, c.answer = nil, nil, nil
+	if cap(c.body)+4*cap(c.numbers)+cap(c.response) > maxPooledBytes {
+		c.body, c.numbers, c.response = nil, nil, nil
 	}
 	s.calls.Put(c)
 }
@@ -56,27 +56,27 @@ func (s *Server) putCall(c *call) {
 // reserve reserves memory for the call. All calls together may reserve 16 times MaxBodySize
 // bytes.
 func (c *call) reserve(bytes int64) error {
-	most := 16 * c.server.o.MaxBodySize
+	limit := 16 * c.server.o.MaxBodySize
 	switch {
-	case bytes > most-c.reserved:
-		return refuse(http.StatusRequestEntityTooLarge, "the request needs more memory than the %d bytes that all requests may use together", most)
-	case c.server.reserved.Add(bytes) > most:
+	case bytes > limit-c.reserved:
+		return statusErrorf(http.StatusRequestEntityTooLarge, "the request needs more memory than the %d bytes that all requests may use together", limit)
+	case c.server.reserved.Add(bytes) > limit:
 		c.server.reserved.Add(-bytes)
-		return refuse(http.StatusTooManyRequests, "the server has less memory left than the %d bytes that the request needs; try again later", bytes)
+		return statusErrorf(http.StatusTooManyRequests, "the server has less memory left than the %d bytes that the request needs; try again later", bytes)
 	}
 	c.reserved += bytes
 	return nil
 }
 
-// release returns reserved memory to the server's budget.
-func (c *call) release(bytes int64) {
+// freeReserved returns reserved memory to the server's budget.
+func (c *call) freeReserved(bytes int64) {
 	c.reserved -= bytes
 	c.server.reserved.Add(-bytes)
 }
 
-// grow makes room for a body of n bytes and one more byte. The extra byte is needed because
+// growBody makes room for a body of n bytes and one more byte. The extra byte is needed because
 // only a read past the body finds its end.
-func (c *call) grow(n int64) error {
+func (c *call) growBody(n int64) error {
 	n++
 	if n > c.reserved {
 		if err := c.reserve(n - c.reserved); err != nil {
@@ -104,7 +104,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.readInputs(c); err != nil {
 		return err
 	}
-	if err := c.reserve(m.answerBytes(c)); err != nil {
+	if err := c.reserve(m.responseBytes(c)); err != nil {
 		return err
 	}
 	c.job.ctx = ctx
@@ -119,7 +119,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return errOwnTimeout
+		return errRequestTimeout
 	case errors.Is(err, context.DeadlineExceeded):
 		return errTimeout
 	case err != nil:
@@ -134,19 +134,19 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	return write(m)
 }
 
-// since returns the time since t, in seconds.
-func since(t time.Time) float64 { return time.Since(t).Seconds() }
+// secondsSince returns the time since t, in seconds.
+func secondsSince(t time.Time) float64 { return time.Since(t).Seconds() }
 
 // finish logs, counts and traces a request when it ends.
-func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
+func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call, err error, start time.Time) {
 	status := statusOf(err)
-	e.metrics.observeRequest(protocol, status, since(began))
-	s.trace(ctx, protocol, e, c, err, began)
+	e.metrics.observeRequest(protocol, status, secondsSince(start))
+	s.trace(ctx, protocol, e, c, err, start)
 	level := levelOf(err)
 	if !s.o.Log.Enabled(ctx, level) {
 		return
 	}
-	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", status, "seconds", since(began)}
+	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", status, "seconds", secondsSince(start)}
 	if c.id != "" {
 		args = append(args, "id", c.id)
 	}
@@ -154,11 +154,11 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 		args = append(args, "error", err.Error())
 	}
 	if status == http.StatusTooManyRequests {
-		refused := s.refusals.take(time.Now())
-		if refused == 0 {
+		rejected := s.refusals.record(time.Now())
+		if rejected == 0 {
 			return
 		}
-		args = append(args, "refused", refused)
+		args = append(args, "refused", rejected)
 	}
 	s.o.Log.Log(ctx, level, "request", args...)
 }
@@ -171,9 +171,9 @@ type throttle struct {
 	count int
 }
 
-// take counts an event. If the last message was logged less than a second ago, it returns
+// record counts an event. If the last message was logged less than a second ago, it returns
 // 0. Otherwise it returns the number of events since that message.
-func (t *throttle) take(now time.Time) (events int) {
+func (t *throttle) record(now time.Time) (events int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count++
@@ -187,11 +187,11 @@ func (t *throttle) take(now time.Time) (events int) {
 // trace records a span for the request. Its child spans cover the preparation of the
 // request, its wait in the queue and its run. All spans are created when the request ends,
 // so that a server without a tracer has no overhead.
-func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
+func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, err error, start time.Time) {
 	if s.tracer == nil {
 		return
 	}
-	ctx, span := s.tracer.Start(ctx, "infer "+e.name, trace.WithTimestamp(began), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+	ctx, span := s.tracer.Start(ctx, "infer "+e.name, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("model", e.name), attribute.String("version", e.version), attribute.String("protocol", protocol),
 		attribute.Int("rows", len(c.job.predictions)), attribute.Int("http.response.status_code", statusOf(err))))
 	if err != nil {
@@ -201,10 +201,10 @@ func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, 
 		_, span := s.tracer.Start(ctx, name, trace.WithTimestamp(begin))
 		span.End(trace.WithTimestamp(end))
 	}
-	if j := &c.job; !j.started.IsZero() {
-		part("prepare", began, j.queued)
-		part("queue", j.queued, j.started)
-		part("run", j.started, j.ended)
+	if j := &c.job; !j.startedAt.IsZero() {
+		part("prepare", start, j.queuedAt)
+		part("queue", j.queuedAt, j.startedAt)
+		part("run", j.startedAt, j.endedAt)
 	}
 	span.End()
 }

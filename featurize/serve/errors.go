@@ -12,29 +12,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// refusal is an error whose message is sent to the client, with an HTTP status.
-type refusal struct {
+// statusError is an error whose message is sent to the client, with an HTTP status.
+type statusError struct {
 	status  int // HTTP status
 	message string
 }
 
-func (e *refusal) Error() string { return e.message }
+func (e *statusError) Error() string { return e.message }
 
-// refuse returns a refusal with the given HTTP status and a formatted message.
-func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+// statusErrorf returns a statusError with the given HTTP status and a formatted message.
+func statusErrorf(status int, format string, args ...any) error {
+	return &statusError{status, fmt.Sprintf(format, args...)}
 }
 
-// badRequest returns a refusal with HTTP status 400.
-func badRequest(format string, args ...any) error {
-	return refuse(http.StatusBadRequest, format, args...)
+// badRequestf returns a statusError with HTTP status 400 and a formatted message.
+func badRequestf(format string, args ...any) error {
+	return statusErrorf(http.StatusBadRequest, format, args...)
 }
 
 // errTimeout means that a request exceeded the server's timeout. errOwnTimeout means that
 // it exceeded its own timeout parameter.
 var (
-	errTimeout    = &refusal{http.StatusServiceUnavailable, "the request took longer than the server allows; try again later"}
-	errOwnTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than its timeout parameter allows"}
+	errTimeout        = &statusError{http.StatusServiceUnavailable, "the request took longer than the server allows; try again later"}
+	errRequestTimeout = &statusError{http.StatusServiceUnavailable, "the request took longer than its timeout parameter allows"}
 )
 
 // statusClientGone is the status in logs and metrics if the client closed the connection
@@ -45,16 +45,16 @@ const statusClientGone = 499
 // status 500, because the server causes them. Other errors have status 400, because they
 // are caused by the request's rows.
 func statusOf(err error) int {
-	refused, known := errors.AsType[*refusal](err)
-	_, failed := errors.AsType[*ort.RuntimeError](err)
+	statusErr, isStatus := errors.AsType[*statusError](err)
+	_, runtimeFailed := errors.AsType[*ort.RuntimeError](err)
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case known:
-		return refused.status
+	case isStatus:
+		return statusErr.status
 	case errors.Is(err, context.Canceled):
 		return statusClientGone
-	case failed:
+	case runtimeFailed:
 		return http.StatusInternalServerError
 	}
 	return http.StatusBadRequest
@@ -81,7 +81,7 @@ func codeOf(err error) codes.Code {
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:
-		if errors.Is(err, errTimeout) || errors.Is(err, errOwnTimeout) {
+		if errors.Is(err, errTimeout) || errors.Is(err, errRequestTimeout) {
 			return codes.DeadlineExceeded
 		}
 		return codes.Unavailable

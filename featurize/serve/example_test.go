@@ -43,16 +43,16 @@ func Example() {
 	check(err)
 	request := fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [%q]}],
 		"outputs": [{"name": "class"}, {"name": "flag"}], "parameters": {"alpha": 0.01}}`, base64.StdEncoding.EncodeToString(image))
-	answer, err := http.Post(server.URL+"/v2/models/digits/infer", "application/json", strings.NewReader(request))
+	response, err := http.Post(server.URL+"/v2/models/digits/infer", "application/json", strings.NewReader(request))
 	check(err)
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var result struct {
 		Outputs []struct {
 			Name string
 			Data []any
 		}
 	}
-	check(json.NewDecoder(answer.Body).Decode(&result))
+	check(json.NewDecoder(response.Body).Decode(&result))
 	fmt.Println(result.Outputs)
 	// Output: [{class [3]} {flag [false]}]
 }

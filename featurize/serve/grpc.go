@@ -35,15 +35,15 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}, s)
 }
 
-// method returns the description of a unary gRPC method that answer implements.
-func method[Request, Response any](name string, answer func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
+// method returns the description of a unary gRPC method that calls handler.
+func method[Request, Response any](name string, handler func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		in := new(Request)
 		if err := decode(in); err != nil {
 			return nil, err
 		}
 		handle := func(ctx context.Context, in any) (any, error) {
-			out, err := answer(server.(*Server), ctx, in.(*Request))
+			out, err := handler(server.(*Server), ctx, in.(*Request))
 			if err != nil {
 				return nil, status.Error(codeOf(err), err.Error())
 			}
@@ -92,7 +92,7 @@ func (s *Server) modelMetadataMessage(_ context.Context, in *inference.ModelMeta
 
 // modelInfer handles a gRPC request for predictions.
 func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
-	began := time.Now()
+	start := time.Now()
 	e, err := s.find(in.GetModelName(), in.GetModelVersion())
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 	defer cancel()
 	var out *inference.ModelInferResponse
 	if err = e.checkRoom(); err == nil {
-		err = c.read(in)
+		err = c.readMessage(in)
 	}
 	if err == nil {
 		err = s.infer(ctx, c, e, func(m *model) error {
@@ -118,12 +118,12 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 		}
 		ctx = propagation.TraceContext{}.Extract(ctx, headers)
 	}
-	s.finish(ctx, "grpc", e, c, err, began)
+	s.finish(ctx, "grpc", e, c, err, start)
 	return out, err
 }
 
-// read fills the call's request from a gRPC message.
-func (c *call) read(in *inference.ModelInferRequest) error {
+// readMessage fills the call's request from a gRPC message.
+func (c *call) readMessage(in *inference.ModelInferRequest) error {
 	bytes := int64(0)
 	for _, raw := range in.GetRawInputContents() {
 		bytes += int64(len(raw))
@@ -136,13 +136,13 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 	}
 	c.id = in.GetId()
 	for name, v := range in.GetParameters() {
-		if err := c.set(name, parameterOf(v)); err != nil {
+		if err := c.setParameter(name, parameterOf(v)); err != nil {
 			return err
 		}
 	}
 	raws := in.GetRawInputContents()
 	if len(raws) > 0 && len(raws) != len(in.GetInputs()) {
-		return badRequest("the request has %d inputs and %d raw_input_contents: give one for each input, or none", len(in.GetInputs()), len(raws))
+		return badRequestf("the request has %d inputs and %d raw_input_contents: give one for each input, or none", len(in.GetInputs()), len(raws))
 	}
 	for i, given := range in.GetInputs() {
 		t := c.addInput()
@@ -156,18 +156,18 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 				t.contents = &inference.InferTensorContents{}
 			}
 		case given.GetContents() != nil:
-			return badRequest("the input %.100q has both contents and raw_input_contents: give one of them", t.name)
+			return badRequestf("the input %.100q has both contents and raw_input_contents: give one of them", t.name)
 		default:
 			t.raw = append(raws[i][:0:0], raws[i]...)
 		}
-		if err := t.measure(); err != nil {
+		if err := t.validate(); err != nil {
 			return err
 		}
 	}
 	for _, o := range in.GetOutputs() {
 		w := requestedOutput{name: o.GetName()}
 		for name, v := range o.GetParameters() {
-			if err := w.set(name, parameterOf(v)); err != nil {
+			if err := w.setParameter(name, parameterOf(v)); err != nil {
 				return err
 			}
 		}
@@ -196,15 +196,15 @@ func parameterOf(v *inference.InferParameter) parameter {
 func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferResponse {
 	out := &inference.ModelInferResponse{ModelName: e.name, ModelVersion: e.version, Id: c.id}
 	c.eachOutput(m, func(o *output, _ bool) {
-		c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
+		c.shape = o.appendShape(c.shape[:0], &c.request, c.job.predictions)
 		t := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: o.datatype}
 		for _, d := range c.shape {
 			t.Shape = append(t.Shape, int64(d))
 		}
 		out.Outputs = append(out.Outputs, t)
-		n := width(c.shape)
+		n := rowWidth(c.shape)
 		if raw {
-			b := make([]byte, 0, o.bytes(c.job.predictions, n))
+			b := make([]byte, 0, o.binarySize(c.job.predictions, n))
 			out.RawOutputContents = append(out.RawOutputContents, o.appendBinary(b, c.job.predictions, n))
 			return
 		}

@@ -19,8 +19,8 @@ type scanner struct {
 // maxDepth limits the nesting of arrays and objects.
 const maxDepth = 64
 
-// fail returns an error that says which byte was found and what was expected.
-func (s *scanner) fail(want string) error {
+// syntaxError returns an error that says which byte was found and what was expected.
+func (s *scanner) syntaxError(want string) error {
 	if s.at >= len(s.text) {
 		return fmt.Errorf("the text ends, expected %s", want)
 	}
@@ -44,24 +44,24 @@ func (s *scanner) peek() byte {
 // end returns an error if anything except white space follows.
 func (s *scanner) end() error {
 	if s.peek(); s.at < len(s.text) {
-		return s.fail("the end of the text")
+		return s.syntaxError("the end of the text")
 	}
 	return nil
 }
 
-// take skips white space and consumes the byte c. It returns an error if the next byte is
+// expect skips white space and consumes the byte c. It returns an error if the next byte is
 // another one.
-func (s *scanner) take(c byte, want string) error {
+func (s *scanner) expect(c byte, want string) error {
 	if s.peek() != c || s.at >= len(s.text) {
-		return s.fail(want)
+		return s.syntaxError(want)
 	}
 	s.at++
 	return nil
 }
 
-// more reports whether another element follows. It consumes the comma before that element,
+// hasNext reports whether another element follows. It consumes the comma before that element,
 // or the closing byte.
-func (s *scanner) more(first bool, close byte) (bool, error) {
+func (s *scanner) hasNext(first bool, close byte) (bool, error) {
 	switch c := s.peek(); {
 	case s.at < len(s.text) && c == close:
 		s.at++
@@ -69,7 +69,7 @@ func (s *scanner) more(first bool, close byte) (bool, error) {
 	case first:
 		return true, nil
 	case c != ',':
-		return false, s.fail("a comma or " + strconv.QuoteRune(rune(close)))
+		return false, s.syntaxError("a comma or " + strconv.QuoteRune(rune(close)))
 	}
 	s.at++
 	return true, nil
@@ -78,17 +78,17 @@ func (s *scanner) more(first bool, close byte) (bool, error) {
 // object reads an object and calls each with the name of every member. The function each
 // must read the member's value. A null member is skipped.
 func (s *scanner) object(each func(name string) error) error {
-	if err := s.take('{', "an object"); err != nil {
+	if err := s.expect('{', "an object"); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		more, err := s.more(first, '}')
-		if err != nil || !more {
+		hasNext, err := s.hasNext(first, '}')
+		if err != nil || !hasNext {
 			return err
 		}
 		name, err := s.string()
 		if err == nil {
-			err = s.take(':', "a colon")
+			err = s.expect(':', "a colon")
 		}
 		if err == nil && !s.literal("null") {
 			err = each(name)
@@ -102,15 +102,15 @@ func (s *scanner) object(each func(name string) error) error {
 // array reads an array and calls each for every element. The function each must read the
 // element.
 func (s *scanner) array(each func() error) error {
-	if err := s.take('[', "an array"); err != nil {
+	if err := s.expect('[', "an array"); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		more, err := s.more(first, ']')
-		if err == nil && more {
+		hasNext, err := s.hasNext(first, ']')
+		if err == nil && hasNext {
 			err = each()
 		}
-		if err != nil || !more {
+		if err != nil || !hasNext {
 			return err
 		}
 	}
@@ -119,34 +119,34 @@ func (s *scanner) array(each func() error) error {
 // string reads a string. The result shares the memory of s.text, unless the string contains
 // escapes.
 func (s *scanner) string() (text string, err error) {
-	if err := s.take('"', "a string"); err != nil {
+	if err := s.expect('"', "a string"); err != nil {
 		return "", err
 	}
-	begin, plain := s.at-1, true
+	begin, verbatim := s.at-1, true
 	for ; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
 		if c := s.text[s.at]; c == '\\' {
 			s.at++
-			plain = false
+			verbatim = false
 		} else if c < ' ' {
-			plain = false
+			verbatim = false
 		}
 	}
 	if s.at >= len(s.text) {
 		s.at = len(s.text) // a backslash was the last byte
-		return "", s.fail("a quotation mark")
+		return "", s.syntaxError("a quotation mark")
 	}
 	s.at++
 	raw := s.text[begin:s.at]
-	if plain && utf8.Valid(raw) {
+	if verbatim && utf8.Valid(raw) {
 		return view(raw[1 : len(raw)-1]), nil
 	}
 	err = json.Unmarshal(raw, &text)
-	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
-		s.at = begin + int(wrong.Offset) - 1
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		s.at = begin + int(syntax.Offset) - 1
 		if s.text[s.at] < ' ' {
-			return "", s.fail("a character of a string")
+			return "", s.syntaxError("a character of a string")
 		}
-		return "", s.fail("an escaped character")
+		return "", s.syntaxError("an escaped character")
 	}
 	return text, err
 }
@@ -169,13 +169,13 @@ func (s *scanner) number() (text string, integer bool, err error) {
 	case s.nextIs('0'):
 		s.at++
 	case !s.digits():
-		return "", false, s.fail("a number")
+		return "", false, s.syntaxError("a number")
 	}
 	integer = true
 	if s.nextIs('.') {
 		s.at++
 		if integer = false; !s.digits() {
-			return "", false, s.fail("a digit")
+			return "", false, s.syntaxError("a digit")
 		}
 	}
 	if s.nextIs('e') || s.nextIs('E') {
@@ -184,7 +184,7 @@ func (s *scanner) number() (text string, integer bool, err error) {
 			s.at++
 		}
 		if integer = false; !s.digits() {
-			return "", false, s.fail("a digit")
+			return "", false, s.syntaxError("a digit")
 		}
 	}
 	return view(s.text[begin:s.at]), integer, nil
@@ -224,7 +224,7 @@ func (s *scanner) bool() (bool, error) {
 	if s.literal("false") {
 		return false, nil
 	}
-	return false, s.fail("true or false")
+	return false, s.syntaxError("true or false")
 }
 
 // literal consumes the given word if it comes next, and reports whether it did.
@@ -263,5 +263,5 @@ func (s *scanner) skipValue(depth int) error {
 	case s.literal("true"), s.literal("false"), s.literal("null"):
 		return nil
 	}
-	return s.fail("a value")
+	return s.syntaxError("a value")
 }

@@ -35,16 +35,16 @@ type network struct {
 // noise returns rows of random numbers for the model.
 func (n network) noise(rows int, seed uint64) ood.InputBlock {
 	r := rand.New(rand.NewPCG(seed, 0))
-	x := make([]float32, imagesOf(append([]int{rows}, n.shape...)))
+	x := make([]float32, elementCount(append([]int{rows}, n.shape...)))
 	for i := range x {
 		x[i] = float32(r.NormFloat64())
 	}
 	return ood.BlockOf(append([]int{rows}, n.shape...), x)
 }
 
-// attached fits the default detector and prediction sets on noise. It returns the path of
+// fit fits the default detector and prediction sets on noise. It returns the path of
 // the .attach file.
-func (n network) attached(tb testing.TB) string {
+func (n network) fit(tb testing.TB) string {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, n.path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
@@ -71,9 +71,9 @@ func (n network) attached(tb testing.TB) string {
 	return path
 }
 
-// bare returns a handler that responds with the model's logits. It batches requests like a
+// bareHandler returns a handler that responds with the model's logits. It batches requests like a
 // Server but does no other work, so it is the baseline of BenchmarkLoad.
-func (n network) bare(tb testing.TB) http.Handler {
+func (n network) bareHandler(tb testing.TB) http.Handler {
 	ctx := context.Background()
 	rt, err := ort.Open(ctx, ort.Options{})
 	if err != nil {
@@ -143,24 +143,24 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	for _, n := range networks {
 		s := New(Options{})
-		if err := s.Load(context.Background(), "m", "", n.attached(b)); err != nil {
+		if err := s.Load(context.Background(), "m", "", n.fit(b)); err != nil {
 			b.Fatal(err)
 		}
 		defer s.Close()
 		header := fmt.Sprintf(`{"inputs": [{"name": %q, "datatype": "FP32", "shape": [1, %d, %d, %d], "parameters": {"binary_data_size": %d}}]}`,
-			s.entries[0].current.inputs[0].Name, n.shape[0], n.shape[1], n.shape[2], 4*width(append([]int{1}, n.shape...)))
+			s.entries[0].current.inputs[0].Name, n.shape[0], n.shape[1], n.shape[2], 4*rowWidth(append([]int{1}, n.shape...)))
 		body := []byte(header)
 		for _, v := range n.noise(1, 7).Tensors[0].Data {
 			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(v))
 		}
-		handlers := []http.Handler{n.bare(b), s}
+		handlers := []http.Handler{n.bareHandler(b), s}
 		for _, clients := range []int{1, 8, 64} {
 			b.Run(fmt.Sprintf("%s/clients=%d", filepath.Base(n.path), clients), func(b *testing.B) {
 				var rates, ratios, p50, p99 [2][]float64
 				for range rounds {
 					for i, handler := range handlers {
-						rate, half, most := load(b, handler, clients, body, len(header))
-						rates[i], p50[i], p99[i] = append(rates[i], rate), append(p50[i], half), append(p99[i], most)
+						rate, median50, tail99 := load(b, handler, clients, body, len(header))
+						rates[i], p50[i], p99[i] = append(rates[i], rate), append(p50[i], median50), append(p99[i], tail99)
 					}
 					last := len(rates[0]) - 1
 					ratios[0] = append(ratios[0], rates[1][last]/rates[0][last])
@@ -194,10 +194,10 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 	var mu sync.Mutex
 	var all []time.Duration
 	var group sync.WaitGroup
-	began := time.Now()
+	start := time.Now()
 	for k := range clients {
 		group.Go(func() {
-			var own []time.Duration
+			var latencies []time.Duration
 			for i := k; i < b.N; i += clients {
 				r, err := http.NewRequest("POST", server.URL+"/v2/models/m/infer", bytes.NewReader(body))
 				if err != nil {
@@ -216,18 +216,18 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 					b.Errorf("status %d", w.StatusCode)
 					return
 				}
-				own = append(own, time.Since(sent))
+				latencies = append(latencies, time.Since(sent))
 			}
 			mu.Lock()
-			all = append(all, own...)
+			all = append(all, latencies...)
 			mu.Unlock()
 		})
 	}
 	group.Wait()
-	took := time.Since(began).Seconds()
+	elapsed := time.Since(start).Seconds()
 	slices.Sort(all)
 	ms := func(i int) float64 { return float64(all[i].Microseconds()) / 1000 }
-	return float64(len(all)) / took, ms(len(all) / 2), ms(len(all) * 99 / 100)
+	return float64(len(all)) / elapsed, ms(len(all) / 2), ms(len(all) * 99 / 100)
 }
 
 // BenchmarkInfer measures a request without HTTP. The remaining allocations are for the
@@ -235,7 +235,7 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 func BenchmarkInfer(b *testing.B) {
 	n := network{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
 	s := New(Options{})
-	if err := s.Load(context.Background(), "m", "", n.attached(b)); err != nil {
+	if err := s.Load(context.Background(), "m", "", n.fit(b)); err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
@@ -250,7 +250,7 @@ func BenchmarkInfer(b *testing.B) {
 				if err := c.parse(text, raw); err != nil {
 					b.Fatal(err)
 				}
-				if err := s.infer(ctx, c, s.entries[0], func(m *model) error { c.writeAnswer(s.entries[0], m); return nil }); err != nil {
+				if err := s.infer(ctx, c, s.entries[0], func(m *model) error { c.writeResponse(s.entries[0], m); return nil }); err != nil {
 					b.Fatal(err)
 				}
 				s.putCall(c)

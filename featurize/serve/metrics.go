@@ -10,47 +10,47 @@ import (
 
 // metrics holds the Prometheus metrics of all models.
 type metrics struct {
-	requests *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	queued   *prometheus.HistogramVec
-	rows     *prometheus.HistogramVec
-	pValues  *prometheus.HistogramVec
-	flagged  *prometheus.CounterVec
-	reloaded *prometheus.CounterVec
-	evidence *prometheus.Desc
-	alarm    *prometheus.Desc
-	info     *prometheus.Desc
+	requests     *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	queueSeconds *prometheus.HistogramVec
+	rows         *prometheus.HistogramVec
+	pValues      *prometheus.HistogramVec
+	flagged      *prometheus.CounterVec
+	reloaded     *prometheus.CounterVec
+	evidence     *prometheus.Desc
+	alarm        *prometheus.Desc
+	info         *prometheus.Desc
 }
 
 // modelMetrics holds the Prometheus metrics of one version of a model.
 type modelMetrics struct {
-	all           *metrics
-	name, version string
-	queued, rows  prometheus.Observer
-	pValues       prometheus.Observer
-	flagged       prometheus.Counter
+	all                *metrics
+	name, version      string
+	queueSeconds, rows prometheus.Observer
+	pValues            prometheus.Observer
+	flagged            prometheus.Counter
 }
 
 func newMetrics() metrics {
 	labels := []string{"model", "version"}
-	counter := func(name, help string, more ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attach_" + name, Help: help}, append(labels[:2:2], more...))
+	counter := func(name, help string, extra ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attach_" + name, Help: help}, append(labels[:2:2], extra...))
 	}
-	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attach_" + name, Help: help, Buckets: buckets}, append(labels[:2:2], more...))
+	histogram := func(name, help string, buckets []float64, extra ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attach_" + name, Help: help, Buckets: buckets}, append(labels[:2:2], extra...))
 	}
 	seconds := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	return metrics{
-		requests: counter("requests_total", "Requests for predictions, by protocol and HTTP status.", "protocol", "status"),
-		seconds:  histogram("request_seconds", "Time from the first byte of a request to its answer.", seconds, "protocol"),
-		queued:   histogram("queue_seconds", "Time that requests waited in the queue of the model.", seconds),
-		rows:     histogram("request_rows", "Rows per request.", prometheus.ExponentialBuckets(1, 2, 13)),
-		pValues:  histogram("p_value", "P-values of rows. If rows are exchangeable with the calibration rows, a fraction p of them has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
-		flagged:  counter("flagged_rows_total", "Rows that were flagged as out-of-distribution."),
-		reloaded: counter("reloads_total", "Reloads of the file, by result: done or failed.", "result"),
-		evidence: prometheus.NewDesc("attach_drift_evidence", "Evidence of drift (an e-value). Without drift, it ever reaches x with probability 1/x at most.", labels, nil),
-		alarm:    prometheus.NewDesc("attach_drift_alarm", "1 once the evidence of drift has reached 100. Without drift, this ever happens with probability 0.01 at most.", labels, nil),
-		info:     prometheus.NewDesc("attach_model_info", "Always 1. The labels hold the SHA-256 digests of the served file and of its model.", append(labels[:2:2], "file_sha256", "model_sha256"), nil),
+		requests:     counter("requests_total", "Requests for predictions, by protocol and HTTP status.", "protocol", "status"),
+		seconds:      histogram("request_seconds", "Time from the first byte of a request to its answer.", seconds, "protocol"),
+		queueSeconds: histogram("queue_seconds", "Time that requests waited in the queue of the model.", seconds),
+		rows:         histogram("request_rows", "Rows per request.", prometheus.ExponentialBuckets(1, 2, 13)),
+		pValues:      histogram("p_value", "P-values of rows. If rows are exchangeable with the calibration rows, a fraction p of them has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
+		flagged:      counter("flagged_rows_total", "Rows that were flagged as out-of-distribution."),
+		reloaded:     counter("reloads_total", "Reloads of the file, by result: done or failed.", "result"),
+		evidence:     prometheus.NewDesc("attach_drift_evidence", "Evidence of drift (an e-value). Without drift, it ever reaches x with probability 1/x at most.", labels, nil),
+		alarm:        prometheus.NewDesc("attach_drift_alarm", "1 once the evidence of drift has reached 100. Without drift, this ever happens with probability 0.01 at most.", labels, nil),
+		info:         prometheus.NewDesc("attach_model_info", "Always 1. The labels hold the SHA-256 digests of the served file and of its model.", append(labels[:2:2], "file_sha256", "model_sha256"), nil),
 	}
 }
 
@@ -61,8 +61,8 @@ func (s *Server) Collector() prometheus.Collector { return collector{s} }
 type collector struct{ s *Server }
 
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, one := range c.s.metrics.collectors() {
-		one.Describe(to)
+	for _, metric := range c.s.metrics.collectors() {
+		metric.Describe(to)
 	}
 	to <- c.s.metrics.evidence
 	to <- c.s.metrics.alarm
@@ -75,10 +75,10 @@ const alarmRate = .01
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	s := c.s
-	for _, one := range s.metrics.collectors() {
-		one.Collect(to)
+	for _, metric := range s.metrics.collectors() {
+		metric.Collect(to)
 	}
-	for _, e := range s.all() {
+	for _, e := range s.allEntries() {
 		if m, err := e.acquire(); err == nil {
 			to <- prometheus.MustNewConstMetric(s.metrics.info, prometheus.GaugeValue, 1, e.name, e.version, m.sha256, m.bundle.Base.SHA256)
 			e.release(m)
@@ -99,7 +99,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 // collectors returns the metrics that count events. The other metrics are computed when
 // they are collected.
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.seconds, m.queued, m.rows, m.pValues, m.flagged, m.reloaded}
+	return []prometheus.Collector{m.requests, m.seconds, m.queueSeconds, m.rows, m.pValues, m.flagged, m.reloaded}
 }
 
 // forModel returns the metrics of one version of a model.
@@ -109,7 +109,7 @@ func (m *metrics) forModel(name, version string) modelMetrics {
 	}
 	return modelMetrics{
 		all: m, name: name, version: version,
-		queued: m.queued.WithLabelValues(name, version), rows: m.rows.WithLabelValues(name, version),
+		queueSeconds: m.queueSeconds.WithLabelValues(name, version), rows: m.rows.WithLabelValues(name, version),
 		pValues: m.pValues.WithLabelValues(name, version), flagged: m.flagged.WithLabelValues(name, version),
 	}
 }
@@ -123,7 +123,7 @@ func (m *modelMetrics) observeRequest(protocol string, status int, seconds float
 // observePredictions counts the predictions of a call, and passes their scores to the
 // monitor if it is not nil.
 func (m *modelMetrics) observePredictions(c *call, monitor *calibrate.Monitor) {
-	m.queued.Observe(c.job.started.Sub(c.job.queued).Seconds())
+	m.queueSeconds.Observe(c.job.startedAt.Sub(c.job.queuedAt).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))
 	flagged := 0
 	for i := range c.job.predictions {

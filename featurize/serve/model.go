@@ -40,7 +40,7 @@ type model struct {
 
 	mu         sync.Mutex
 	predictors map[predictorKey]*attach.Predictor
-	building   chan struct{} // semaphore that lets one request at a time make a predictor
+	buildSlot  chan struct{} // semaphore that lets one request at a time make a predictor
 }
 
 // predictorKey holds the options that determine a predictor. Alpha is not one of them,
@@ -62,7 +62,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	}
 	m := &model{
 		bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, values: net.Info().Inputs, outputs: outputsOf(b),
-		predictors: map[predictorKey]*attach.Predictor{}, building: make(chan struct{}, 1),
+		predictors: map[predictorKey]*attach.Predictor{}, buildSlot: make(chan struct{}, 1),
 	}
 	if net.Preprocess != nil {
 		shape := net.InputShape()
@@ -96,8 +96,8 @@ func (m *model) close() {
 	m.net.Close()
 }
 
-// wants reports whether the response to a request contains an output.
-func (r *request) wants(o *output) bool {
+// includes reports whether the response to a request contains an output.
+func (r *request) includes(o *output) bool {
 	if len(r.outputs) == 0 {
 		return (!o.optional || o.name == quantilesOutput && len(r.levels) > 0) && !(o.name == setOutput && r.sets == noSets)
 	}
@@ -119,8 +119,8 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	select {
-	case m.building <- struct{}{}:
-		defer func() { <-m.building }()
+	case m.buildSlot <- struct{}{}:
+		defer func() { <-m.buildSlot }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -143,7 +143,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 
 // wantsSets reports whether the response to a request contains prediction sets.
 func (m *model) wantsSets(r *request) bool {
-	return slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })
+	return slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.includes(&o) })
 }
 
 // cachedPredictor returns the cached predictor for a key, or nil.
@@ -158,13 +158,13 @@ func (m *model) check(r *request) error {
 	for i, w := range r.outputs {
 		switch {
 		case slices.ContainsFunc(r.outputs[:i], func(before requestedOutput) bool { return before.name == w.name }):
-			return badRequest("the output %.100q is asked for twice", w.name)
+			return badRequestf("the output %.100q is asked for twice", w.name)
 		case !slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == w.name }):
-			return badRequest("the model has no output %.100q; it has %s", w.name, m.outputNames())
+			return badRequestf("the model has no output %.100q; it has %s", w.name, m.outputNames())
 		case w.name == setOutput && r.sets == noSets:
-			return badRequest("the output set is asked for, but the parameter sets is none")
+			return badRequestf("the output set is asked for, but the parameter sets is none")
 		case w.name == quantilesOutput && len(r.levels) == 0:
-			return badRequest("the output quantiles needs the parameter quantiles, such as \"0.1,0.5,0.9\"")
+			return badRequestf("the output quantiles needs the parameter quantiles, such as \"0.1,0.5,0.9\"")
 		}
 	}
 	return nil
@@ -185,12 +185,12 @@ const maxRows = 1 << 16
 func (m *model) readInputs(c *call) error {
 	c.tensors, c.groups, c.numbers = c.tensors[:0], c.groups[:0], c.numbers[:0]
 	if len(c.inputs) == 0 {
-		return badRequest("the request has no inputs; the model takes %s", m.describeInputs())
+		return badRequestf("the request has no inputs; the model takes %s", m.describeInputs())
 	}
 	total := 0
 	for i := range c.inputs {
 		if t := &c.inputs[i]; t.datatype != "BYTES" {
-			total += t.available()
+			total += t.maxAvailable()
 		}
 	}
 	if err := c.reserve(4 * int64(total)); err != nil {
@@ -201,13 +201,13 @@ func (m *model) readInputs(c *call) error {
 		t := &c.inputs[i]
 		switch {
 		case t.shape[0] != c.inputs[0].shape[0]:
-			return badRequest("the input %.100q has %d rows, but %.100q has %d", t.name, t.shape[0], c.inputs[0].name, c.inputs[0].shape[0])
+			return badRequestf("the input %.100q has %d rows, but %.100q has %d", t.name, t.shape[0], c.inputs[0].name, c.inputs[0].shape[0])
 		case t.shape[0] == 0:
-			return badRequest("the input %.100q has no rows", t.name)
+			return badRequestf("the input %.100q has no rows", t.name)
 		case t.shape[0] > maxRows:
-			return refuse(http.StatusRequestEntityTooLarge, "the input %.100q has %d rows, but a request may have at most %d", t.name, t.shape[0], maxRows)
+			return statusErrorf(http.StatusRequestEntityTooLarge, "the input %.100q has %d rows, but a request may have at most %d", t.name, t.shape[0], maxRows)
 		case slices.ContainsFunc(c.inputs[:i], func(before tensor) bool { return before.name == t.name }):
-			return badRequest("the input %.100q is given twice", t.name)
+			return badRequestf("the input %.100q is given twice", t.name)
 		}
 		if err := m.readTensor(c, t); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (m *model) readInputs(c *call) error {
 	c.job.block = ood.InputBlock{Tensors: c.tensors}
 	if c.job.groups = nil; m.bundle.Calibration.Groups != nil {
 		if c.job.groups = c.groups; len(c.groups) == 0 {
-			return badRequest("the model's intervals are calibrated by group, so the request needs the BYTES input %s with the group of each row", groupInput)
+			return badRequestf("the model's intervals are calibrated by group, so the request needs the BYTES input %s with the group of each row", groupInput)
 		}
 	}
 	return nil
@@ -234,13 +234,13 @@ const (
 
 // readTensor decodes one input of a request and appends it to c.tensors or c.groups.
 func (m *model) readTensor(c *call, t *tensor) error {
-	at := slices.IndexFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.name || in.Name == t.name+":0" })
-	if t.datatype == "BYTES" && (at < 0 || datatypeOf(m.inputs[at].DType) != "BYTES") {
+	index := slices.IndexFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.name || in.Name == t.name+":0" })
+	if t.datatype == "BYTES" && (index < 0 || datatypeOf(m.inputs[index].DType) != "BYTES") {
 		switch {
 		case t.elements != t.shape[0]:
-			return badRequest("the input %.100q has the shape %v, but this BYTES input takes one element per row", t.name, t.shape)
+			return badRequestf("the input %.100q has the shape %v, but this BYTES input takes one element per row", t.name, t.shape)
 		case m.bundle.Calibration.Groups != nil && t.name == groupInput:
-			return t.bytes(false, func(element []byte) error {
+			return t.eachBytes(false, func(element []byte) error {
 				c.groups = append(c.groups, string(element))
 				return nil
 			})
@@ -250,15 +250,15 @@ func (m *model) readTensor(c *call, t *tensor) error {
 			return m.readTexts(c, t, t.shape[:1])
 		}
 	}
-	if at < 0 {
-		return badRequest("the model has no input %.100q; it takes %s", t.name, m.describeInputs())
+	if index < 0 {
+		return badRequestf("the model has no input %.100q; it takes %s", t.name, m.describeInputs())
 	}
-	in := m.inputs[at]
+	in := m.inputs[index]
 	if want := datatypeOf(in.DType); t.datatype != want {
-		return badRequest("the input %.100q is %s, but the model takes %s", t.name, t.datatype, want)
+		return badRequestf("the input %.100q is %s, but the model takes %s", t.name, t.datatype, want)
 	}
 	if !shapeFits(t.shape, in.Shape) {
-		return badRequest("the input %.100q has the shape %v, but the model takes %v (−1 is any size)", t.name, t.shape, in.Shape)
+		return badRequestf("the input %.100q has the shape %v, but the model takes %v (−1 is any size)", t.name, t.shape, in.Shape)
 	}
 	if t.datatype == "BYTES" {
 		return m.readTexts(c, t, t.shape)
@@ -270,8 +270,8 @@ func (m *model) readTensor(c *call, t *tensor) error {
 	}
 	data := c.numbers[begin:len(c.numbers):len(c.numbers)]
 	for i, v := range data {
-		if v-v != 0 && !(m.values[at].NaN && v != v) {
-			return badRequest("row %d (counted from 0) of the input %.100q is %v, which the model does not accept", i/max(1, len(data)/t.shape[0]), t.name, v)
+		if v-v != 0 && !(m.values[index].NaN && v != v) {
+			return badRequestf("row %d (counted from 0) of the input %.100q is %v, which the model does not accept", i/max(1, len(data)/t.shape[0]), t.name, v)
 		}
 	}
 	c.tensors = append(c.tensors, ood.Tensor{Name: in.Name, Shape: t.shape, Data: data})
@@ -293,14 +293,14 @@ func shapeFits(shape, accepted []int) bool {
 
 // readTexts decodes an input of texts and appends it to c.tensors.
 func (m *model) readTexts(c *call, t *tensor, shape []int) error {
-	const headerSize = 16 // size of a string header
-	if err := c.reserve(headerSize * int64(t.available())); err != nil {
+	const headerSize = 16 // bytes in a string header, not counting its text
+	if err := c.reserve(headerSize * int64(t.maxAvailable())); err != nil {
 		return err
 	}
-	list := make([]string, 0, t.available())
-	err := t.bytes(false, func(element []byte) error {
+	list := make([]string, 0, t.maxAvailable())
+	err := t.eachBytes(false, func(element []byte) error {
 		if !utf8.Valid(element) {
-			return badRequest("element %d of the input %.100q is not valid UTF-8", len(list), t.name)
+			return badRequestf("element %d of the input %.100q is not valid UTF-8", len(list), t.name)
 		}
 		list = append(list, string(element))
 		return nil
@@ -314,16 +314,16 @@ func (m *model) readTexts(c *call, t *tensor, shape []int) error {
 func (m *model) readImages(c *call, t *tensor) error {
 	x := ood.Tensor{Name: m.image}
 	n := 0
-	err := t.bytes(true, func(element []byte) error {
+	err := t.eachBytes(true, func(element []byte) error {
 		shape, err := m.readImage(c, element)
 		if err == nil && n > 0 && !slices.Equal(shape, x.Shape[1:]) {
 			err = fmt.Errorf("its size after preprocessing is %s, but the images before it have %s", imagesize.Times(shape), imagesize.Times(x.Shape[1:]))
 		}
-		if _, known := errors.AsType[*refusal](err); known {
+		if _, isStatus := errors.AsType[*statusError](err); isStatus {
 			return err
 		}
 		if err != nil {
-			return badRequest("image %d (counted from 0) of the input %.100q: %v", n, t.name, err)
+			return badRequestf("image %d (counted from 0) of the input %.100q: %v", n, t.name, err)
 		}
 		if n == 0 {
 			x.Shape = append([]int{t.elements}, shape...)
@@ -334,13 +334,13 @@ func (m *model) readImages(c *call, t *tensor) error {
 	if err != nil {
 		return err
 	}
-	x.Data = c.numbers[len(c.numbers)-imagesOf(x.Shape):]
+	x.Data = c.numbers[len(c.numbers)-elementCount(x.Shape):]
 	c.tensors = append(c.tensors, x)
 	return nil
 }
 
-// imagesOf returns the number of values in a tensor of the given shape.
-func imagesOf(shape []int) int { return shape[0] * width(shape) }
+// elementCount returns the number of values in a tensor of the given shape.
+func elementCount(shape []int) int { return shape[0] * rowWidth(shape) }
 
 // readImage decodes and prepares an image, appends the result to c.numbers, and returns its
 // shape.
@@ -358,14 +358,14 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	}
 	// The memory for the prepared image stays reserved until the request ends. The memory
 	// for the decoded pixels (two copies of four bytes) is released when readImage returns.
-	if err := c.reserve(4 * int64(width(append([]int{1}, shape...)))); err != nil {
+	if err := c.reserve(4 * int64(rowWidth(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
 	decoded := 8 * int64(h) * int64(w)
 	if err := c.reserve(decoded); err != nil {
 		return nil, err
 	}
-	defer c.release(decoded)
+	defer c.freeReserved(decoded)
 	var img image.Image
 	if img, err = preprocess.Decode(bytes.NewReader(file)); err != nil {
 		return nil, err
@@ -374,9 +374,9 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	return shape, err
 }
 
-// answerBytes bounds the memory in bytes for the long parts of a response. These are sets
+// responseBytes bounds the memory in bytes for the long parts of a response. These are sets
 // and quantiles, which are stored both as predictions and as text.
-func (m *model) answerBytes(c *call) int64 {
+func (m *model) responseBytes(c *call) int64 {
 	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
 	if m.wantsSets(&c.request) {
 		values += m.bundle.Base.Outputs
@@ -393,7 +393,7 @@ func (m *model) checkComplete(c *call) error {
 	}
 	for i, in := range m.inputs {
 		if !m.values[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
-			return badRequest("the input %q is missing; the model takes %s", in.Name, m.describeInputs())
+			return badRequestf("the input %q is missing; the model takes %s", in.Name, m.describeInputs())
 		}
 	}
 	return nil
@@ -437,11 +437,11 @@ func (m *model) runBatch(batch []*job) (err error) {
 		// If the rows of one request cause a panic, the process must go on for other
 		// requests.
 		if p := recover(); p != nil {
-			err = refuse(http.StatusInternalServerError, "the model failed: %v", p)
+			err = statusErrorf(http.StatusInternalServerError, "the model failed: %v", p)
 		}
 	}()
 	if len(batch) == 1 {
-		return m.runAlone(batch[0])
+		return m.runSingle(batch[0])
 	}
 	slices.SortStableFunc(batch, func(a, b *job) int { return cmp.Compare(predictorRank(batch, a), predictorRank(batch, b)) })
 	all, err := m.net.Run(context.Background(), join(batch))
@@ -480,9 +480,9 @@ func predictorRank(batch []*job, j *job) int {
 	return slices.IndexFunc(batch, func(other *job) bool { return other.predictor == j.predictor })
 }
 
-// runAlone runs a single job in blocks of at most the batch size. It stops if the job's
+// runSingle runs a single job in blocks of at most the batch size. It stops if the job's
 // context ends.
-func (m *model) runAlone(j *job) error {
+func (m *model) runSingle(j *job) error {
 	n := j.block.Len()
 	j.predictions = j.predictions[:0]
 	for i := 0; i < n; i += m.batcher.rows {
@@ -497,28 +497,28 @@ func (m *model) runAlone(j *job) error {
 		}
 		r, err := m.net.Run(j.ctx, block)
 		if err != nil {
-			return m.locate(err, block, i)
+			return m.addLocation(err, block, i)
 		}
 		if j.groups != nil {
 			r.Groups = j.groups[i:end]
 		}
-		some, err := j.predictor.Predict(j.ctx, r)
+		predictions, err := j.predictor.Predict(j.ctx, r)
 		if err != nil {
-			return m.locate(err, block, i)
+			return m.addLocation(err, block, i)
 		}
 		if n <= m.batcher.rows {
-			j.predictions = some
+			j.predictions = predictions
 			return nil
 		}
-		j.predictions = append(j.predictions, some...)
+		j.predictions = append(j.predictions, predictions...)
 	}
 	return nil
 }
 
-// locate adds the names of the inputs to an error that the rows of a block caused. If the
+// addLocation adds the names of the inputs to an error that the rows of a block caused. If the
 // block does not start with the first row of the request, it adds the number of the block's
 // first row.
-func (m *model) locate(err error, block ood.InputBlock, begin int) error {
+func (m *model) addLocation(err error, block ood.InputBlock, begin int) error {
 	if statusOf(err) != http.StatusBadRequest || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -526,11 +526,11 @@ func (m *model) locate(err error, block ood.InputBlock, begin int) error {
 	for i, t := range block.Tensors {
 		names[i] = strconv.Quote(t.Name)
 	}
-	where := "the input " + strings.Join(names, " and ")
+	location := "the input " + strings.Join(names, " and ")
 	if begin > 0 {
-		where += fmt.Sprintf(", its rows from %d on", begin)
+		location += fmt.Sprintf(", its rows from %d on", begin)
 	}
-	return fmt.Errorf("%s: %w", where, err)
+	return fmt.Errorf("%s: %w", location, err)
 }
 
 // join returns one block with the rows of all jobs.
@@ -544,7 +544,7 @@ func join(batch []*job) ood.InputBlock {
 		joined := ood.Tensor{Name: t.Name, Shape: slices.Clone(t.Shape)}
 		joined.Shape[0] = n
 		if t.Strings == nil {
-			joined.Data = make([]float32, 0, n*width(joined.Shape))
+			joined.Data = make([]float32, 0, n*rowWidth(joined.Shape))
 		}
 		for _, j := range batch {
 			joined.Data = append(joined.Data, j.block.Tensors[k].Data...)

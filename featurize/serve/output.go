@@ -16,9 +16,9 @@ type output struct {
 	shape          []int // shape in the metadata, with the row axis first; −1 means any size
 	// optional is set if the output is sent only on request: by its name or by a parameter.
 	optional bool
-	// axes appends the sizes of the axes after the row axis. It is nil if there are no such
+	// appendAxes appends the sizes of the axes after the row axis. It is nil if there are no such
 	// axes.
-	axes func(dst []int, r *request, all []attach.Prediction) []int
+	appendAxes func(dst []int, r *request, all []attach.Prediction) []int
 	// number returns value i of a row. BYTES outputs use text instead.
 	number func(p *attach.Prediction, i int) float64
 	text   func(p *attach.Prediction) string
@@ -37,11 +37,11 @@ func outputsOf(b *attach.Bundle) []output {
 		}
 		list = append(list, single("confidence", "FP64", func(p *attach.Prediction, _ int) float64 { return p.Confidence }))
 		if len(b.Calibration.TrueClasses.Labels) > 0 {
-			list = append(list, output{name: setOutput, datatype: "INT64", shape: []int{-1, -1}, axes: largestSet, number: inSet})
+			list = append(list, output{name: setOutput, datatype: "INT64", shape: []int{-1, -1}, appendAxes: appendLargestSet, number: setMember})
 		}
 	}
 	if b.Base.Task == attach.Regression {
-		list = append(list, targetsOf(b)...)
+		list = append(list, targetOutputs(b)...)
 	}
 	if b.Detector != nil {
 		list = append(list, single("ood_score", "FP64", func(p *attach.Prediction, _ int) float64 { return p.Score }))
@@ -65,8 +65,8 @@ const (
 	quantilesOutput = "quantiles"
 )
 
-// largestSet appends the number of classes in the largest set.
-func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
+// appendLargestSet appends the number of classes in the largest set.
+func appendLargestSet(dst []int, _ *request, all []attach.Prediction) []int {
 	n := 0
 	for i := range all {
 		n = max(n, len(all[i].Set))
@@ -74,25 +74,25 @@ func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
 	return append(dst, n)
 }
 
-// inSet returns class i of a row's prediction set. If the set has fewer than i+1 classes,
+// setMember returns class i of a row's prediction set. If the set has fewer than i+1 classes,
 // it returns −1, because all rows have the width of the largest set.
-func inSet(p *attach.Prediction, i int) float64 {
+func setMember(p *attach.Prediction, i int) float64 {
 	if i < len(p.Set) {
 		return float64(p.Set[i])
 	}
 	return -1
 }
 
-// targetsOf returns the outputs of a regressor. Each has one value per row, or one value
+// targetOutputs returns the outputs of a regressor. Each has one value per row, or one value
 // per row and target if there are several targets.
-func targetsOf(b *attach.Bundle) []output {
+func targetOutputs(b *attach.Bundle) []output {
 	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
 	var list []output
 	add := func(name string, of func(*attach.Target) float64) {
 		o := output{name: name, datatype: "FP64", shape: []int{-1}, number: func(p *attach.Prediction, i int) float64 { return of(&p.Targets[i]) }}
 		if t > 1 {
 			o.shape = []int{-1, t}
-			o.axes = func(dst []int, _ *request, _ []attach.Prediction) []int { return append(dst, t) }
+			o.appendAxes = func(dst []int, _ *request, _ []attach.Prediction) []int { return append(dst, t) }
 		}
 		list = append(list, o)
 	}
@@ -106,10 +106,10 @@ func targetsOf(b *attach.Bundle) []output {
 	add("lower", func(t *attach.Target) float64 { return t.Lower })
 	add("upper", func(t *attach.Target) float64 { return t.Upper })
 	o := output{name: quantilesOutput, datatype: "FP64", shape: []int{-1, -1}, optional: true}
-	o.axes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, len(r.levels)) }
+	o.appendAxes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, len(r.levels)) }
 	if t > 1 {
 		o.shape = []int{-1, t, -1}
-		o.axes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, t, len(r.levels)) }
+		o.appendAxes = func(dst []int, r *request, _ []attach.Prediction) []int { return append(dst, t, len(r.levels)) }
 	}
 	o.number = func(p *attach.Prediction, i int) float64 {
 		n := len(p.Targets[0].Quantiles)
@@ -118,17 +118,17 @@ func targetsOf(b *attach.Bundle) []output {
 	return append(list, o)
 }
 
-// dims appends the shape of the output, for all rows, to dst.
-func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
+// appendShape appends the shape of the output, for all rows, to dst.
+func (o *output) appendShape(dst []int, r *request, all []attach.Prediction) []int {
 	dst = append(dst, len(all))
-	if o.axes != nil {
-		dst = o.axes(dst, r, all)
+	if o.appendAxes != nil {
+		dst = o.appendAxes(dst, r, all)
 	}
 	return dst
 }
 
-// width returns the number of values in each row of a tensor of the given shape.
-func width(shape []int) int {
+// rowWidth returns the number of values in each row of a tensor of the given shape.
+func rowWidth(shape []int) int {
 	n := 1
 	for _, d := range shape[1:] {
 		n *= d
@@ -159,10 +159,10 @@ func (o *output) appendBinary(dst []byte, all []attach.Prediction, width int) []
 	return dst
 }
 
-// bytes returns the number of bytes that appendBinary appends.
-func (o *output) bytes(all []attach.Prediction, width int) int {
+// binarySize returns the number of bytes that appendBinary appends.
+func (o *output) binarySize(all []attach.Prediction, width int) int {
 	if o.text == nil {
-		return len(all) * width * size(o.datatype)
+		return len(all) * width * elementSize(o.datatype)
 	}
 	n := 0
 	for row := range all {

@@ -14,7 +14,7 @@ type request struct {
 	id      string
 	inputs  []tensor
 	outputs []requestedOutput // empty means the default outputs
-	binary  bool              // whether outputs are sent as binary data, unless requestedOutput.form says otherwise
+	binary  bool // whether outputs are sent as binary data if their format is defaultFormat
 
 	// The fields below are parameters. If a parameter is 0 or empty, the value in the
 	// .attach file is used.
@@ -28,17 +28,17 @@ type request struct {
 
 // requestedOutput is an output that a client requests by name.
 type requestedOutput struct {
-	name string
-	form form
+	name   string
+	format format
 }
 
-// form is the format in which an output is sent.
-type form int
+// format is the format in which an output is sent.
+type format int
 
 const (
-	asDefault form = iota
-	asBinary
-	asJSON
+	defaultFormat format = iota
+	binaryFormat
+	jsonFormat
 )
 
 // reset clears the request but keeps its buffers.
@@ -56,8 +56,8 @@ func (r *request) addInput() *tensor {
 	return t
 }
 
-// set sets a parameter of the request.
-func (r *request) set(name string, v parameter) (err error) {
+// setParameter sets a parameter of the request.
+func (r *request) setParameter(name string, v parameter) (err error) {
 	switch name {
 	case "alpha":
 		r.alpha, err = v.fraction(name)
@@ -69,9 +69,9 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "sets":
 		switch r.sets = string(v); {
 		case v == "":
-			err = badRequest("the parameter sets is empty: leave it out, or use none")
+			err = badRequestf("the parameter sets is empty: leave it out, or use none")
 		case len(v) > 100:
-			err = badRequest("the parameter sets has %d characters", len(v))
+			err = badRequestf("the parameter sets has %d characters", len(v))
 		}
 	case "sets_by_class":
 		r.byClass, err = v.bool(name)
@@ -80,7 +80,7 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "timeout":
 		var us float64
 		if us, err = v.number(name); err == nil && !(us >= 0) {
-			err = badRequest("the parameter timeout is %v; it must be a number of microseconds that is not negative", us)
+			err = badRequestf("the parameter timeout is %v; it must be a number of microseconds that is not negative", us)
 		}
 		r.timeout = time.Duration(min(us, 1e15) * float64(time.Microsecond))
 	case "binary_data_output":
@@ -90,7 +90,7 @@ func (r *request) set(name string, v parameter) (err error) {
 	default:
 		// Unknown names are rejected, because a misspelled alpha would otherwise be
 		// ignored.
-		err = badRequest("a request has no parameter %.100q; it has alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
+		err = badRequestf("a request has no parameter %.100q; it has alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
 	}
 	return err
 }
@@ -102,7 +102,7 @@ type parameter string
 func (v parameter) number(name string) (float64, error) {
 	x, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
 	if err != nil {
-		return 0, badRequest("the parameter %s is %.100q; it must be a number", name, v)
+		return 0, badRequestf("the parameter %s is %.100q; it must be a number", name, v)
 	}
 	return x, nil
 }
@@ -111,7 +111,7 @@ func (v parameter) number(name string) (float64, error) {
 func (v parameter) fraction(name string) (float64, error) {
 	x, err := v.number(name)
 	if err == nil && !(x > 0 && x < 1) {
-		err = badRequest("the parameter %s is %v; it must be between 0 and 1", name, x)
+		err = badRequestf("the parameter %s is %v; it must be between 0 and 1", name, x)
 	}
 	return x, err
 }
@@ -122,17 +122,17 @@ const maxQuantiles = 100
 // fractions parses a list such as "0.1,0.5,0.9" and appends its numbers to dst.
 func (v parameter) fractions(name string, dst []float64) ([]float64, error) {
 	if len(v) > 32*maxQuantiles {
-		return dst, badRequest("the parameter %s has %d characters, but at most %d are allowed", name, len(v), 32*maxQuantiles)
+		return dst, badRequestf("the parameter %s has %d characters, but at most %d are allowed", name, len(v), 32*maxQuantiles)
 	}
 	for field := range strings.SplitSeq(string(v), ",") {
 		x, err := parameter(field).fraction(name)
 		switch {
 		case err != nil:
-			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1, separated by commas", name, v)
+			return dst, badRequestf("the parameter %s is %.100q; it must be numbers between 0 and 1, separated by commas", name, v)
 		case slices.Contains(dst, x):
-			return dst, badRequest("the parameter %s names %v twice", name, x)
+			return dst, badRequestf("the parameter %s names %v twice", name, x)
 		case len(dst) == maxQuantiles:
-			return dst, badRequest("the parameter %s has more than %d numbers", name, maxQuantiles)
+			return dst, badRequestf("the parameter %s has more than %d numbers", name, maxQuantiles)
 		}
 		dst = append(dst, x)
 	}
@@ -143,7 +143,7 @@ func (v parameter) fractions(name string, dst []float64) ([]float64, error) {
 func (v parameter) bool(name string) (bool, error) {
 	x, err := strconv.ParseBool(string(v))
 	if err != nil {
-		return false, badRequest("the parameter %s is %.100q; it must be true or false", name, v)
+		return false, badRequestf("the parameter %s is %.100q; it must be true or false", name, v)
 	}
 	return x, nil
 }
@@ -152,7 +152,7 @@ func (v parameter) bool(name string) (bool, error) {
 // inputs.
 func (r *request) parse(text, binary []byte) error {
 	s := scanner{text: text}
-	given := binary
+	remaining := binary
 	err := s.object(func(key string) error {
 		switch key {
 		case "id":
@@ -165,10 +165,10 @@ func (r *request) parse(text, binary []byte) error {
 				if err != nil {
 					return err
 				}
-				return r.set(name, v)
+				return r.setParameter(name, v)
 			})
 		case "inputs":
-			return s.array(func() error { return s.input(r.addInput(), &given) })
+			return s.array(func() error { return s.input(r.addInput(), &remaining) })
 		case "outputs":
 			return s.array(func() error { return s.output(r) })
 		}
@@ -178,11 +178,11 @@ func (r *request) parse(text, binary []byte) error {
 	if err == nil {
 		err = s.end()
 	}
-	if _, known := err.(*refusal); err != nil && !known {
-		err = badRequest("the request is not valid JSON for inference: %v", err)
+	if _, isStatus := err.(*statusError); err != nil && !isStatus {
+		err = badRequestf("the request is not valid JSON for inference: %v", err)
 	}
-	if err == nil && len(given) > 0 {
-		err = badRequest("%d more bytes follow the binary data of the inputs", len(given))
+	if err == nil && len(remaining) > 0 {
+		err = badRequestf("%d more bytes follow the binary data of the inputs", len(remaining))
 	}
 	return err
 }
@@ -194,9 +194,9 @@ func (s *scanner) parameter() (v parameter, err error) {
 	case c == '"':
 		text, err = s.string()
 	case c == 't' || c == 'f':
-		var is bool
-		is, err = s.bool()
-		text = strconv.FormatBool(is)
+		var value bool
+		value, err = s.bool()
+		text = strconv.FormatBool(value)
 	case c == '[' || c == '{' || c == 'n':
 		var raw []byte
 		raw, err = s.skip()
@@ -207,9 +207,9 @@ func (s *scanner) parameter() (v parameter, err error) {
 	return parameter(text), err
 }
 
-// input reads an input into t. If its data is binary, input takes the data from the
-// beginning of given.
-func (s *scanner) input(t *tensor, given *[]byte) error {
+// input reads an input into t. If its data is binary, input removes the data from the
+// beginning of remaining.
+func (s *scanner) input(t *tensor, remaining *[]byte) error {
 	length := int64(-1)
 	err := s.object(func(key string) (err error) {
 		switch key {
@@ -237,7 +237,7 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 				}
 				length, err = s.integer()
 				if err == nil && length < 0 {
-					err = badRequest("binary_data_size is %d; it must not be negative", length)
+					err = badRequestf("binary_data_size is %d; it must not be negative", length)
 				}
 				return err
 			})
@@ -250,16 +250,16 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 	case err != nil:
 		return err
 	case length >= 0 && t.text != nil:
-		return badRequest("the input %.100q has both data and binary_data_size", t.name)
+		return badRequestf("the input %.100q has both data and binary_data_size", t.name)
 	case length < 0 && t.text == nil:
-		return badRequest("the input %.100q has neither data nor binary_data_size", t.name)
-	case length > int64(len(*given)):
-		return badRequest("the input %.100q has the binary_data_size %d, but only %d bytes are left", t.name, length, len(*given))
+		return badRequestf("the input %.100q has neither data nor binary_data_size", t.name)
+	case length > int64(len(*remaining)):
+		return badRequestf("the input %.100q has the binary_data_size %d, but only %d bytes are left", t.name, length, len(*remaining))
 	case length >= 0:
-		t.raw = (*given)[:length:length]
-		*given = (*given)[length:]
+		t.raw = (*remaining)[:length:length]
+		*remaining = (*remaining)[length:]
 	}
-	return t.measure()
+	return t.validate()
 }
 
 // output reads a requested output and appends it to r.outputs.
@@ -275,7 +275,7 @@ func (s *scanner) output(r *request) error {
 				if err != nil {
 					return err
 				}
-				return w.set(name, v)
+				return w.setParameter(name, v)
 			})
 		default:
 			_, err = s.skip()
@@ -286,23 +286,23 @@ func (s *scanner) output(r *request) error {
 	return err
 }
 
-// set sets a parameter of an output.
-func (w *requestedOutput) set(name string, v parameter) error {
+// setParameter sets a parameter of an output.
+func (w *requestedOutput) setParameter(name string, v parameter) error {
 	switch name {
 	case "binary_data":
 		binary, err := v.bool(name)
-		if w.form = asJSON; binary {
-			w.form = asBinary
+		if w.format = jsonFormat; binary {
+			w.format = binaryFormat
 		}
 		return err
 	case "classification":
 		if v != "0" {
-			return badRequest("the output %.100q cannot be sent as a classification: use the outputs class and confidence", w.name)
+			return badRequestf("the output %.100q cannot be sent as a classification: use the outputs class and confidence", w.name)
 		}
 	}
 	return nil
 }
 
 // clamp converts the size of an axis to int. A size that does not fit becomes the nearest
-// int, which measure rejects as too large or negative.
+// int, which validate rejects as too large or negative.
 func clamp(d int64) int { return int(min(max(d, math.MinInt), math.MaxInt)) }

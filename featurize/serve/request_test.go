@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (requestedOutput{"flag", asJSON}) {
+	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (requestedOutput{"flag", jsonFormat}) {
 		t.Errorf("read as %+v", r)
 	}
 	for i, want := range [][]float32{{1, -25, 3}, {1.5}} {
@@ -85,7 +85,7 @@ func TestParseRefuses(t *testing.T) {
 		{"INT8", `[1, 128]`, "is not a value of INT8"}, {"INT8", `[1, 1.5]`, "is not a value of INT8"}, {"UINT8", `[-1, 1]`, "is not a value of UINT8"}, {"INT64", `[1, 16777217]`, "outside"}, {"BOOL", `[true, 2]`, "expected true or false"},
 	} {
 		x := tensor{name: "x", datatype: c.datatype, shape: []int{2}, text: []byte(c.data)}
-		if err := x.measure(); err != nil {
+		if err := x.validate(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := x.floats(nil); err == nil || !strings.Contains(err.Error(), c.words) || statusOf(err) != 400 {
@@ -97,7 +97,7 @@ func TestParseRefuses(t *testing.T) {
 // TestNull checks that null in JSON is read as NaN, which means a missing value.
 func TestNull(t *testing.T) {
 	x := tensor{name: "x", datatype: "FP64", shape: []int{2}, text: []byte(`[1,null]`)}
-	if err := x.measure(); err != nil {
+	if err := x.validate(); err != nil {
 		t.Fatal(err)
 	}
 	got, err := x.floats(nil)
@@ -110,8 +110,8 @@ func TestNull(t *testing.T) {
 // must not wait for a predictor that exists.
 func TestPredictorWaits(t *testing.T) {
 	existing := new(attach.Predictor)
-	m := &model{predictors: map[predictorKey]*attach.Predictor{{level: .9}: existing}, building: make(chan struct{}, 1)}
-	m.building <- struct{}{} // simulates another request that is making a predictor
+	m := &model{predictors: map[predictorKey]*attach.Predictor{{level: .9}: existing}, buildSlot: make(chan struct{}, 1)}
+	m.buildSlot <- struct{}{} // simulates another request that is making a predictor
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if p, err := m.predictor(ctx, &request{level: .9}); p != existing || err != nil {
@@ -129,7 +129,7 @@ func TestTextsReserveMemory(t *testing.T) {
 	c := s.newCall()
 	m := &model{bundle: &attach.Bundle{}, net: &featurize.Attached{}, inputs: []attach.Input{{Name: "words", DType: "string", Shape: []int{-1, -1}}}}
 	x := tensor{name: "words", datatype: "BYTES", shape: []int{1, 2000}, raw: make([]byte, 4*2000)}
-	if err := x.measure(); err != nil {
+	if err := x.validate(); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.readTensor(c, &x); statusOf(err) != http.StatusRequestEntityTooLarge {
@@ -140,7 +140,7 @@ func TestTextsReserveMemory(t *testing.T) {
 // TestLoadAfterClose checks that a file is not served if the server is closed before the
 // file is open.
 func TestLoadAfterClose(t *testing.T) {
-	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.attached(t)
+	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.fit(t)
 	s := New(Options{})
 	e, _ := s.addEntry("digits", "1")
 	s.Close()
@@ -203,7 +203,7 @@ func checkREST(t *testing.T, body []byte, header int) {
 			}
 		}
 		n := 0
-		if x.bytes(true, func([]byte) error { n++; return nil }) == nil && n != x.elements {
+		if x.eachBytes(true, func([]byte) error { n++; return nil }) == nil && n != x.elements {
 			t.Fatalf("%d elements of %d", n, x.elements)
 		}
 		var name string
@@ -269,18 +269,18 @@ func checkBinary(t *testing.T, datatype, rows, columns int, raw []byte) {
 	if x.raw == nil {
 		x.raw = []byte{}
 	}
-	if x.measure() != nil {
+	if x.validate() != nil {
 		return
 	}
 	if x.datatype == "BYTES" {
 		n, total := 0, 0
-		if x.bytes(false, func(b []byte) error { n, total = n+1, total+4+len(b); return nil }) == nil && (n != x.elements || total != len(raw)) {
+		if x.eachBytes(false, func(b []byte) error { n, total = n+1, total+4+len(b); return nil }) == nil && (n != x.elements || total != len(raw)) {
 			t.Fatalf("%d elements of %d bytes, want %d of %d", n, total, x.elements, len(raw))
 		}
 		return
 	}
 	got, err := x.floats(nil)
-	if err == nil && (len(got) != x.elements || x.elements*size(x.datatype) != len(raw)) {
+	if err == nil && (len(got) != x.elements || x.elements*elementSize(x.datatype) != len(raw)) {
 		t.Fatalf("%d numbers of %d bytes of %s of shape %v", len(got), len(raw), x.datatype, x.shape)
 	}
 	if err == nil && x.datatype == "FP32" {
@@ -299,7 +299,7 @@ func TestThrottle(t *testing.T) {
 	start := time.Now()
 	var got []int
 	for _, after := range []time.Duration{0, 1, 999 * time.Millisecond, time.Second, 1500 * time.Millisecond, 2 * time.Second} {
-		got = append(got, l.take(start.Add(after)))
+		got = append(got, l.record(start.Add(after)))
 	}
 	if want := []int{1, 0, 0, 3, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("lines of %v events, want %v", got, want)

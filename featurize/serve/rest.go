@@ -29,12 +29,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 // routes returns the handler of all REST endpoints.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	get := func(path string, answer func(r *http.Request) (any, error)) {
+	get := func(path string, handle func(r *http.Request) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			var v any
 			err := allow(r, http.MethodGet, http.MethodHead)
 			if err == nil {
-				v, err = answer(r)
+				v, err = handle(r)
 			}
 			if err != nil {
 				writeError(w, err)
@@ -48,7 +48,7 @@ func (s *Server) routes() *http.ServeMux {
 	get("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
 	get("/v2/health/ready", func(*http.Request) (any, error) {
 		if !s.ready() {
-			return nil, refuse(http.StatusServiceUnavailable, "not all models are loaded")
+			return nil, statusErrorf(http.StatusServiceUnavailable, "not all models are loaded")
 		}
 		return map[string]bool{"ready": true}, nil
 	})
@@ -59,14 +59,14 @@ func (s *Server) routes() *http.ServeMux {
 		get(model+"/ready", func(r *http.Request) (any, error) {
 			e, err := s.find(r.PathValue("model"), r.PathValue("version"))
 			if err == nil && !e.ready() {
-				err = refuse(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
+				err = statusErrorf(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
 			}
 			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
 		})
 		mux.HandleFunc(model+"/infer", s.serveInfer)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, refuse(http.StatusNotFound, "there is no path %.200q; the API is below /v2", r.URL.Path))
+		writeError(w, statusErrorf(http.StatusNotFound, "there is no path %.200q; the API is below /v2", r.URL.Path))
 	})
 	return mux
 }
@@ -76,7 +76,7 @@ func allow(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil
 	}
-	return refuse(http.StatusMethodNotAllowed, "%.20s is not allowed at %.200q; use %s", r.Method, r.URL.Path, methods[0])
+	return statusErrorf(http.StatusMethodNotAllowed, "%.20s is not allowed at %.200q; use %s", r.Method, r.URL.Path, methods[0])
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -130,12 +130,12 @@ func (s *Server) modelMetadata(name, version string) (md description, err error)
 	}
 	defer e.release(m)
 	md = description{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
-	md.Inputs, md.Outputs = m.tensors()
+	md.Inputs, md.Outputs = m.describeTensors()
 	return md, nil
 }
 
-// tensors returns the metadata of the model's inputs and outputs.
-func (m *model) tensors() (inputs, outputs []tensorMetadata) {
+// describeTensors returns the metadata of the model's inputs and outputs.
+func (m *model) describeTensors() (inputs, outputs []tensorMetadata) {
 	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
 		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
 		for i, d := range shape {
@@ -169,7 +169,7 @@ func (m *model) tensors() (inputs, outputs []tensorMetadata) {
 
 // serveInfer handles a REST request for predictions.
 func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
+	start := time.Now()
 	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
 	if err == nil {
 		err = allow(r, http.MethodPost)
@@ -188,7 +188,7 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	if s.tracer != nil {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	s.finish(ctx, "http", e, c, err, began)
+	s.finish(ctx, "http", e, c, err, start)
 }
 
 // inferREST reads a REST request, runs the model and writes the response. It returns an
@@ -213,7 +213,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	if given := r.Header.Get(headerLength); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 0 || n > len(c.body) {
-			return badRequest("%s is %.40q, but the body has %d bytes", headerLength, given, len(c.body))
+			return badRequestf("%s is %.40q, but the body has %d bytes", headerLength, given, len(c.body))
 		}
 		header = n
 	}
@@ -221,74 +221,74 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 		return err
 	}
 	return s.infer(ctx, c, e, func(m *model) error {
-		header := c.writeAnswer(e, m)
+		header := c.writeResponse(e, m)
 		h := w.Header()
-		if header < len(c.answer) {
+		if header < len(c.response) {
 			h.Set("Content-Type", "application/octet-stream")
 			h.Set(headerLength, strconv.Itoa(header))
 		} else {
 			h.Set("Content-Type", "application/json")
 		}
-		h.Set("Content-Length", strconv.Itoa(len(c.answer)))
+		h.Set("Content-Length", strconv.Itoa(len(c.response)))
 		control.SetWriteDeadline(time.Now().Add(s.o.Timeout))
-		w.Write(c.answer)
+		w.Write(c.response)
 		return nil
 	})
 }
 
 // readBody reads the body of a request, decompresses it if necessary, and limits its size.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error {
-	most := s.o.MaxBodySize
+	limit := s.o.MaxBodySize
 	tooLarge := func() error {
 		w.Header().Set("Connection", "close")
-		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", most)
+		return statusErrorf(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", limit)
 	}
-	if r.ContentLength > most {
+	if r.ContentLength > limit {
 		return tooLarge()
 	}
-	from := io.Reader(r.Body)
+	reader := io.Reader(r.Body)
 	var err error
-	plain := false
+	uncompressed := false
 	switch encoding := r.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
-		plain = true
+		uncompressed = true
 	case "gzip":
-		from, err = gzip.NewReader(r.Body)
+		reader, err = gzip.NewReader(r.Body)
 	case "deflate":
-		from, err = zlib.NewReader(r.Body)
+		reader, err = zlib.NewReader(r.Body)
 	default:
-		return refuse(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not supported: use gzip or deflate", encoding)
+		return statusErrorf(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not supported: use gzip or deflate", encoding)
 	}
 	for err == nil {
 		if len(c.body) == cap(c.body) || c.reserved < int64(len(c.body))+1 {
 			// Memory is reserved for the bytes that arrive, not for the announced length.
 			// So a client that sends little cannot reserve much.
 			room := max(2*int64(len(c.body)), 64<<10)
-			if plain && r.ContentLength >= 0 {
+			if uncompressed && r.ContentLength >= 0 {
 				room = min(room, r.ContentLength)
 			}
-			if err = c.grow(room); err != nil {
+			if err = c.growBody(room); err != nil {
 				break
 			}
 		}
 		var n int
-		n, err = from.Read(c.body[len(c.body):min(cap(c.body), int(c.reserved))])
+		n, err = reader.Read(c.body[len(c.body):min(cap(c.body), int(c.reserved))])
 		c.body = c.body[:len(c.body)+n]
-		if int64(len(c.body)) > most {
+		if int64(len(c.body)) > limit {
 			return tooLarge()
 		}
 	}
-	_, known := errors.AsType[*refusal](err)
+	_, isStatus := errors.AsType[*statusError](err)
 	switch {
 	case err == io.EOF:
 		return nil
-	case known:
+	case isStatus:
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return refuse(http.StatusRequestTimeout, "the request body did not arrive within %v", s.o.Timeout)
+		return statusErrorf(http.StatusRequestTimeout, "the request body did not arrive within %v", s.o.Timeout)
 	case r.Context().Err() != nil:
 		return context.Canceled
 	}
-	return badRequest("the request body cannot be read: %v", err)
+	return badRequestf("the request body cannot be read: %v", err)
 }

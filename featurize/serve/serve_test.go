@@ -40,9 +40,9 @@ import (
 
 const digit = "../../testmodels/images/3/0.png"
 
-// fitted returns a .attach file for the digits model, with a detector and calibrated sets.
+// digitsBundle returns a .attach file for the digits model, with a detector and calibrated sets.
 // It fits the file on the first call and returns the same file later.
-var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
+var digitsBundle = sync.OnceValues(func() (*attach.Bundle, error) {
 	ctx := context.Background()
 	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
 	if err != nil {
@@ -81,16 +81,16 @@ var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
 
 // attachDigits saves the .attach file of the digits model to path.
 func attachDigits(ctx context.Context, path string) error {
-	b, err := fitted()
+	b, err := digitsBundle()
 	if err != nil {
 		return err
 	}
 	return b.Save(ctx, path)
 }
 
-// digits starts a server for the digits model. It returns the server, its URL and the path
+// digitsServer starts a server for the digits model. It returns the server, its URL and the path
 // of its .attach file.
-func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
+func digitsServer(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "digits.attach")
 	if err := attachDigits(t.Context(), path); err != nil {
@@ -108,8 +108,8 @@ func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	return s, server.URL, path
 }
 
-// answer is the JSON response of the REST API.
-type answer struct {
+// response is the JSON response of the REST API.
+type response struct {
 	ModelName    string `json:"model_name"`
 	ModelVersion string `json:"model_version"`
 	ID           string
@@ -122,7 +122,7 @@ type answer struct {
 }
 
 // data returns the values of the named output.
-func (a answer) data(name string) []any {
+func (a response) data(name string) []any {
 	for _, o := range a.Outputs {
 		if o.Name == name {
 			return o.Data
@@ -131,8 +131,8 @@ func (a answer) data(name string) []any {
 	return nil
 }
 
-// post sends a request and returns the status and the parsed response.
-func post(t *testing.T, url, body string) (int, answer) {
+// postJSON sends a request and returns the status and the parsed response.
+func postJSON(t *testing.T, url, body string) (int, response) {
 	t.Helper()
 	r, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
@@ -143,7 +143,7 @@ func post(t *testing.T, url, body string) (int, answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a answer
+	var a response
 	if err := json.Unmarshal(text, &a); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -153,7 +153,7 @@ func post(t *testing.T, url, body string) (int, answer) {
 // TestInfer checks that the server gives the same predictions as the library, for an image
 // and for the tensor that is prepared from it.
 func TestInfer(t *testing.T) {
-	_, url, path := digits(t, serve.Options{})
+	_, url, path := digitsServer(t, serve.Options{})
 	content, err := os.ReadFile(digit)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestInfer(t *testing.T) {
 		fmt.Sprintf(`{"id": "é", "inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [%q]}]}`, base64.StdEncoding.EncodeToString(content)),
 		fmt.Sprintf(`{"inputs": [{"data": %s, "shape": [1, 1, 24, 24], "datatype": "FP32", "name": "input"}], "id": "\u00e9"}`, numbers),
 	} {
-		status, a := post(t, url+"/v2/models/digits/versions/1/infer", body)
+		status, a := postJSON(t, url+"/v2/models/digits/versions/1/infer", body)
 		if status != http.StatusOK || a.ModelName != "digits" || a.ModelVersion != "1" || a.ID != "é" {
 			t.Fatalf("status %d, answer %+v", status, a)
 		}
@@ -211,16 +211,16 @@ func TestInfer(t *testing.T) {
 }
 
 // tensorRequest returns a request for the digits model with the given number of rows. All
-// numbers in the rows are v, and more is added to the JSON.
-func tensorRequest(rows int, v float32, more string) string {
+// numbers in the rows are v, and extra is added to the JSON.
+func tensorRequest(rows int, v float32, extra string) string {
 	data := strings.TrimSuffix(strings.Repeat(fmt.Sprint(v)+",", rows*24*24), ",")
-	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, more, rows, data)
+	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, extra, rows, data)
 }
 
 // TestRefuses checks that an invalid request gives an error of one line, and that the
 // server keeps running.
 func TestRefuses(t *testing.T) {
-	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16, MaxBatchSize: 4})
+	_, url, _ := digitsServer(t, serve.Options{MaxBodySize: 1 << 16, MaxBatchSize: 4})
 	infer := "/v2/models/digits/infer"
 	for _, c := range []struct {
 		path, body string
@@ -258,7 +258,7 @@ func TestRefuses(t *testing.T) {
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
 		{infer, tensorRequest(60, 0.25, ""), 413, "larger than 65536 bytes"},
 	} {
-		status, a := post(t, url+c.path, c.body)
+		status, a := postJSON(t, url+c.path, c.body)
 		if status != c.status || !strings.Contains(a.Error, c.words) || strings.Contains(a.Error, "\n") {
 			t.Errorf("%s %.60s: status %d, error %q, want %d with %q", c.path, c.body, status, a.Error, c.status, c.words)
 		}
@@ -310,21 +310,21 @@ func TestRefuses(t *testing.T) {
 // TestSets checks that parameters of sets are accepted even if the request does not ask for
 // sets.
 func TestSets(t *testing.T) {
-	_, url, _ := digits(t, serve.Options{})
-	for more, sets := range map[string]bool{
+	_, url, _ := digitsServer(t, serve.Options{})
+	for extra, sets := range map[string]bool{
 		`"parameters": {"sets": "none"}, `: false, `"parameters": {"sets": "aps"}, `: true, `"parameters": {"sets_by_class": true}, `: true,
 		`"parameters": {"sets_by_class": true}, "outputs": [{"name": "flag"}], `: false, `"parameters": {"sets": "ordinal"}, "outputs": [{"name": "flag"}], `: false,
 	} {
-		status, a := post(t, url+"/v2/models/digits/infer", tensorRequest(1, 0, more))
+		status, a := postJSON(t, url+"/v2/models/digits/infer", tensorRequest(1, 0, extra))
 		if status != 200 || (a.data("set") != nil) != sets || a.data("flag") == nil {
-			t.Errorf("%s: status %d, %s, sets %v", more, status, a.Error, a.data("set"))
+			t.Errorf("%s: status %d, %s, sets %v", extra, status, a.Error, a.data("set"))
 		}
 	}
 }
 
 // TestSlowBody checks that the server stops waiting for a body at the timeout.
 func TestSlowBody(t *testing.T) {
-	_, url, _ := digits(t, serve.Options{Timeout: 200 * time.Millisecond})
+	_, url, _ := digitsServer(t, serve.Options{Timeout: 200 * time.Millisecond})
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -332,17 +332,17 @@ func TestSlowBody(t *testing.T) {
 	defer c.Close()
 	fmt.Fprintf(c, "POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
 	c.SetReadDeadline(time.Now().Add(30 * time.Second))
-	answer, err := io.ReadAll(c)
-	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
-		t.Errorf("answer %.100q, error %v", answer, err)
+	response, err := io.ReadAll(c)
+	if err != nil || !bytes.HasPrefix(response, []byte("HTTP/1.1 408 ")) {
+		t.Errorf("answer %.100q, error %v", response, err)
 	}
 }
 
-// TestTogether checks that batched requests get the same responses as separate requests.
+// TestConcurrentRequests checks that batched requests get the same responses as separate requests.
 // Meanwhile, the file is reloaded and clients disconnect.
-func TestTogether(t *testing.T) {
-	s, url, _ := digits(t, serve.Options{MaxBatchSize: 8})
-	var want []answer
+func TestConcurrentRequests(t *testing.T) {
+	s, url, _ := digitsServer(t, serve.Options{MaxBatchSize: 8})
+	var want []response
 	body := func(i int) string {
 		more := ""
 		if i%3 == 0 {
@@ -351,7 +351,7 @@ func TestTogether(t *testing.T) {
 		return tensorRequest(1+i%3, float32(i)/5, more)
 	}
 	for i := range 5 {
-		status, a := post(t, url+"/v2/models/digits/infer", body(i))
+		status, a := postJSON(t, url+"/v2/models/digits/infer", body(i))
 		if status != 200 {
 			t.Fatalf("status %d: %s", status, a.Error)
 		}
@@ -359,15 +359,15 @@ func TestTogether(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var around, clients sync.WaitGroup
-	around.Go(func() {
+	var background, clients sync.WaitGroup
+	background.Go(func() {
 		for ctx.Err() == nil {
 			if err := s.Reload(ctx); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 		}
 	})
-	around.Go(func() {
+	background.Go(func() {
 		for ctx.Err() == nil {
 			short, cancel := context.WithTimeout(ctx, time.Millisecond)
 			r, _ := http.NewRequestWithContext(short, "POST", url+"/v2/models/digits/infer", strings.NewReader(body(4)))
@@ -381,8 +381,8 @@ func TestTogether(t *testing.T) {
 		clients.Go(func() {
 			for n := range 10 {
 				i := (k + n) % 5
-				status, a := post(t, url+"/v2/models/digits/infer", body(i))
-				if status != 200 || !near(a, want[i]) {
+				status, a := postJSON(t, url+"/v2/models/digits/infer", body(i))
+				if status != 200 || !agree(a, want[i]) {
 					t.Errorf("request %d: status %d, answer %+v, want %+v", i, status, a, want[i])
 				}
 			}
@@ -390,12 +390,12 @@ func TestTogether(t *testing.T) {
 	}
 	clients.Wait()
 	cancel()
-	around.Wait()
+	background.Wait()
 }
 
-// near reports whether two responses agree up to rounding, which depends on the size of the
+// agree reports whether two responses agree up to rounding, which depends on the size of the
 // batch.
-func near(a, b answer) bool {
+func agree(a, b response) bool {
 	if len(a.Outputs) != len(b.Outputs) {
 		return false
 	}
@@ -415,17 +415,17 @@ func near(a, b answer) bool {
 // TestOverload checks that requests get status 429 if the queue is full, and that all other
 // requests succeed.
 func TestOverload(t *testing.T) {
-	_, url, _ := digits(t, serve.Options{MaxBatchSize: 1, MaxQueueSize: 1})
+	_, url, _ := digitsServer(t, serve.Options{MaxBatchSize: 1, MaxQueueSize: 1})
 	var clients sync.WaitGroup
-	var busy, done atomic.Int32
+	var rejected, answered atomic.Int32
 	for range 16 {
 		clients.Go(func() {
 			for range 5 {
-				switch status, a := post(t, url+"/v2/models/digits/infer", tensorRequest(8, 0, "")); status {
+				switch status, a := postJSON(t, url+"/v2/models/digits/infer", tensorRequest(8, 0, "")); status {
 				case 200:
-					done.Add(1)
+					answered.Add(1)
 				case 429:
-					busy.Add(1)
+					rejected.Add(1)
 				default:
 					t.Errorf("status %d: %s", status, a.Error)
 				}
@@ -433,8 +433,8 @@ func TestOverload(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if done.Load() == 0 || busy.Load() == 0 {
-		t.Errorf("%d requests were answered, %d refused", done.Load(), busy.Load())
+	if answered.Load() == 0 || rejected.Load() == 0 {
+		t.Errorf("%d requests were answered, %d refused", answered.Load(), rejected.Load())
 	}
 	// If a request announces a body above the memory limit, it is rejected before the body
 	// is read.
@@ -454,7 +454,7 @@ func TestOverload(t *testing.T) {
 // TestWatch checks that a file that replaces the served one is loaded, and that a damaged
 // file is not.
 func TestWatch(t *testing.T) {
-	s, url, path := digits(t, serve.Options{AllowSignatureChange: true})
+	s, url, path := digitsServer(t, serve.Options{AllowSignatureChange: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { s.Watch(ctx, 10*time.Millisecond) })
@@ -498,7 +498,7 @@ func TestWatch(t *testing.T) {
 	if err := b.Save(ctx, path); err != nil {
 		t.Fatal(err)
 	}
-	served := func(set bool) {
+	waitUntilServed := func(set bool) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); slices.Contains(names(), "set") != set; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
@@ -506,18 +506,18 @@ func TestWatch(t *testing.T) {
 			}
 		}
 	}
-	served(false)
+	waitUntilServed(false)
 	// The model may be written after its .attach file. Until then, the previous file is
 	// served.
 	raw, err := os.ReadFile("../../testmodels/digits_resnet.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := filepath.Join(t.TempDir(), "late.onnx")
+	latePath := filepath.Join(t.TempDir(), "late.onnx")
 	if b, err = attach.Open(other); err != nil {
 		t.Fatal(err)
 	}
-	b.Base.Path = late
+	b.Base.Path = latePath
 	if err := b.Save(ctx, path); err != nil {
 		t.Fatal(err)
 	}
@@ -525,16 +525,16 @@ func TestWatch(t *testing.T) {
 	if slices.Contains(names(), "set") {
 		t.Fatal("a file without its model is served")
 	}
-	if err := os.WriteFile(late, raw, 0o644); err != nil {
+	if err := os.WriteFile(latePath, raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	served(true)
+	waitUntilServed(true)
 }
 
 // TestGRPC checks that gRPC gives the same predictions as REST, and that errors have the
 // right codes.
 func TestGRPC(t *testing.T) {
-	s, url, _ := digits(t, serve.Options{})
+	s, url, _ := digitsServer(t, serve.Options{})
 	g := grpc.NewServer()
 	s.Register(g)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -554,21 +554,21 @@ func TestGRPC(t *testing.T) {
 	var live inference.ServerLiveResponse
 	var ready inference.ServerReadyResponse
 	var modelReady inference.ModelReadyResponse
-	var about inference.ServerMetadataResponse
+	var serverInfo inference.ServerMetadataResponse
 	var md inference.ModelMetadataResponse
 	if err := cmp.Or(call("ServerLive", &inference.ServerLiveRequest{}, &live), call("ServerReady", &inference.ServerReadyRequest{}, &ready),
-		call("ModelReady", &inference.ModelReadyRequest{Name: "digits", Version: "1"}, &modelReady), call("ServerMetadata", &inference.ServerMetadataRequest{}, &about),
+		call("ModelReady", &inference.ModelReadyRequest{Name: "digits", Version: "1"}, &modelReady), call("ServerMetadata", &inference.ServerMetadataRequest{}, &serverInfo),
 		call("ModelMetadata", &inference.ModelMetadataRequest{Name: "digits"}, &md)); err != nil {
 		t.Fatal(err)
 	}
-	if !live.Live || !ready.Ready || !modelReady.Ready || about.Name != "attach" || md.Platform != "onnx_onnxv1" || md.Inputs[0].Name != "input" {
-		t.Errorf("live %v, ready %v, model ready %v, server %v, model %v", live.Live, ready.Ready, modelReady.Ready, &about, &md)
+	if !live.Live || !ready.Ready || !modelReady.Ready || serverInfo.Name != "attach" || md.Platform != "onnx_onnxv1" || md.Inputs[0].Name != "input" {
+		t.Errorf("live %v, ready %v, model ready %v, server %v, model %v", live.Live, ready.Ready, modelReady.Ready, &serverInfo, &md)
 	}
 	content, err := os.ReadFile(digit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, want := post(t, url+"/v2/models/digits/infer", fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [%q]}]}`, base64.StdEncoding.EncodeToString(content)))
+	_, want := postJSON(t, url+"/v2/models/digits/infer", fmt.Sprintf(`{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [%q]}]}`, base64.StdEncoding.EncodeToString(content)))
 	image := &inference.ModelInferRequest_InferInputTensor{Name: "image", Datatype: "BYTES", Shape: []int64{1}}
 	for _, in := range []*inference.ModelInferRequest{
 		{ModelName: "digits", Id: "7", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{append(binary.LittleEndian.AppendUint32(nil, uint32(len(content))), content...)}},
@@ -590,15 +590,15 @@ func TestGRPC(t *testing.T) {
 			t.Errorf("answer %v, want the p-value %v", &out, want.data("p_value"))
 		}
 	}
-	many := &inference.ModelInferRequest_InferInputTensor{Name: "input", Datatype: "FP32", Shape: []int64{1, 1, 24, 24}, Contents: &inference.InferTensorContents{Fp32Contents: make([]float32, 575)}}
+	tooFew := &inference.ModelInferRequest_InferInputTensor{Name: "input", Datatype: "FP32", Shape: []int64{1, 1, 24, 24}, Contents: &inference.InferTensorContents{Fp32Contents: make([]float32, 575)}}
 	for _, refused := range []struct {
 		in   *inference.ModelInferRequest
 		code codes.Code
 	}{
 		{&inference.ModelInferRequest{ModelName: "nope"}, codes.NotFound},
 		{&inference.ModelInferRequest{ModelName: "digits"}, codes.InvalidArgument},
-		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{many}}, codes.InvalidArgument},
-		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{many}, RawInputContents: [][]byte{make([]byte, 2304)}}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{tooFew}}, codes.InvalidArgument},
+		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{tooFew}, RawInputContents: [][]byte{make([]byte, 2304)}}, codes.InvalidArgument},
 		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{{255, 255, 255, 255}}}, codes.InvalidArgument},
 		{&inference.ModelInferRequest{ModelName: "digits", Inputs: []*inference.ModelInferRequest_InferInputTensor{image}, RawInputContents: [][]byte{{}, {}}}, codes.InvalidArgument},
 	} {
@@ -612,7 +612,7 @@ func TestGRPC(t *testing.T) {
 // TestReloadKeepsSignature checks that a file with other outputs does not replace the
 // served file, and that the error describes the difference.
 func TestReloadKeepsSignature(t *testing.T) {
-	s, url, path := digits(t, serve.Options{})
+	s, url, path := digitsServer(t, serve.Options{})
 	if err := s.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}

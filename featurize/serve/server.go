@@ -79,7 +79,7 @@ type Server struct {
 	tracer   trace.Tracer // nil without tracing
 	refusals throttle     // limits log messages about status 429
 
-	loading sync.Mutex // held while a file is opened, so that only one is opened at a time
+	loadMu  sync.Mutex // held while a file is opened, so that only one is opened at a time
 	mu      sync.RWMutex
 	entries []*entry // sorted by name, and by version with the latest first
 	closed  bool
@@ -91,9 +91,9 @@ type entry struct {
 	path          string // path of a .attach file, or of a folder with exactly one
 	metrics       modelMetrics
 
-	mu      sync.Mutex
-	current *model    // nil while the first file is being opened
-	seen    fileState // state of the files when they were last opened, even if that failed
+	mu        sync.Mutex
+	current   *model    // nil while the first file is being opened
+	lastState fileState // state of the files when they were last opened, even if that failed
 }
 
 // New returns a server without models.
@@ -179,24 +179,24 @@ func versionNumber(version string) int {
 // load opens the file at path and makes it the entry's current model. If anySignature is
 // false, load returns an error if the signature would change.
 func (s *Server) load(ctx context.Context, e *entry, path string, anySignature bool) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	began := time.Now()
+	s.loadMu.Lock()
+	defer s.loadMu.Unlock()
+	start := time.Now()
 	file, err := findFile(path)
-	var seen fileState
-	seen.add(file)
-	var b *attach.Bundle
+	var files fileState
+	files.add(file)
+	var bundle *attach.Bundle
 	digest := ""
 	if err == nil {
 		digest, err = regularfile.SHA256(file)
 	}
 	if err == nil {
-		b, err = attach.Open(file, s.o.Methods...)
+		bundle, err = attach.Open(file, s.o.Methods...)
 	}
 	var m *model
 	if err == nil {
-		seen.add(b.Base.Path) // recorded even if it does not exist yet, so that Watch notices when it appears
-		m, err = s.open(ctx, b)
+		files.add(bundle.Base.Path) // recorded even if it does not exist yet, so that Watch notices when it appears
+		m, err = s.open(ctx, bundle)
 	}
 	if err == nil && !anySignature {
 		e.mu.Lock()
@@ -213,7 +213,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	}
 	if err != nil {
 		e.mu.Lock()
-		e.seen = seen
+		e.lastState = files
 		e.mu.Unlock()
 		return fmt.Errorf("model %s, version %s: %w", e.name, e.version, err)
 	}
@@ -230,13 +230,13 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
 		m.monitor = old.monitor
 	}
-	e.current, e.path, e.seen = m, path, seen
+	e.current, e.path, e.lastState = m, path, files
 	unused := old != nil && old.users == 0
 	e.mu.Unlock()
 	if unused {
 		old.close()
 	}
-	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "file_sha256", digest, "model_sha256", m.net.Base("").SHA256, "seconds", time.Since(began).Seconds())
+	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "file_sha256", digest, "model_sha256", m.net.Base("").SHA256, "seconds", time.Since(start).Seconds())
 	return nil
 }
 
@@ -287,7 +287,7 @@ func (s fileState) equal(other fileState) bool {
 // served, and Reload returns the error.
 func (s *Server) Reload(ctx context.Context) error {
 	var errs []error
-	for _, e := range s.all() {
+	for _, e := range s.allEntries() {
 		errs = append(errs, s.reload(ctx, e))
 	}
 	return errors.Join(errs...)
@@ -318,16 +318,16 @@ func (s *Server) reload(ctx context.Context, e *entry) error {
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	before := map[*entry]fileState{}
+	previousStates := map[*entry]fileState{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, e := range s.all() {
+		for _, e := range s.allEntries() {
 			e.mu.Lock()
-			path, seen, m := e.path, e.seen, e.current
+			path, lastState, m := e.path, e.lastState, e.current
 			e.mu.Unlock()
 			if m == nil {
 				continue
@@ -335,19 +335,19 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 			file, _ := findFile(path)
 			var now fileState
 			now.add(file)
-			if len(seen.paths) > 1 {
-				now.add(seen.paths[1])
+			if len(lastState.paths) > 1 {
+				now.add(lastState.paths[1])
 			}
-			if last, known := before[e]; known && last.equal(now) && !now.equal(seen) {
+			if previous, known := previousStates[e]; known && previous.equal(now) && !now.equal(lastState) {
 				s.reload(ctx, e)
 			}
-			before[e] = now
+			previousStates[e] = now
 		}
 	}
 }
 
-// all returns the entries of all models. The caller must not change them.
-func (s *Server) all() []*entry {
+// allEntries returns the entries of all models. The caller must not change them.
+func (s *Server) allEntries() []*entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.entries
@@ -357,7 +357,7 @@ func (s *Server) all() []*entry {
 // version.
 func (s *Server) find(name, version string) (*entry, error) {
 	known := false
-	for _, e := range s.all() {
+	for _, e := range s.allEntries() {
 		if e.name == name {
 			if known = true; version == "" || e.version == version {
 				return e, nil
@@ -365,9 +365,9 @@ func (s *Server) find(name, version string) (*entry, error) {
 		}
 	}
 	if known {
-		return nil, refuse(http.StatusNotFound, "the model %.100q has no version %.100q", name, version)
+		return nil, statusErrorf(http.StatusNotFound, "the model %.100q has no version %.100q", name, version)
 	}
-	return nil, refuse(http.StatusNotFound, "there is no model %.100q", name)
+	return nil, statusErrorf(http.StatusNotFound, "there is no model %.100q", name)
 }
 
 // acquire returns the entry's current model and keeps it open until the caller calls
@@ -376,7 +376,7 @@ func (e *entry) acquire() (*model, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.current == nil {
-		return nil, refuse(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
+		return nil, statusErrorf(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
 	}
 	e.current.users++
 	return e.current, nil
@@ -413,7 +413,7 @@ func (e *entry) ready() bool {
 
 // ready reports whether the server has at least one model and all models are loaded.
 func (s *Server) ready() bool {
-	all := s.all()
+	all := s.allEntries()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(e *entry) bool { return !e.ready() })
 }
 
@@ -446,7 +446,7 @@ func (s *Server) isClosed() bool {
 // versions returns the versions of a model, with the latest first.
 func (s *Server) versions(name string) []string {
 	var list []string
-	for _, e := range s.all() {
+	for _, e := range s.allEntries() {
 		if e.name == name {
 			list = append(list, e.version)
 		}

@@ -8,24 +8,24 @@ import (
 // signatureChange describes the first difference between two models that clients would
 // notice. It returns "" if there is no difference.
 func signatureChange(old, new *model) string {
-	if was, is := old.bundle.Base.Task, new.bundle.Base.Task; was != is {
-		return fmt.Sprintf("the task changed from %s to %s", was, is)
+	if before, after := old.bundle.Base.Task, new.bundle.Base.Task; before != after {
+		return fmt.Sprintf("the task changed from %s to %s", before, after)
 	}
-	oldInputs, oldOutputs := old.tensors()
-	newInputs, newOutputs := new.tensors()
+	oldInputs, oldOutputs := old.describeTensors()
+	newInputs, newOutputs := new.describeTensors()
 	if change := tensorChange("input", oldInputs, newInputs); change != "" {
 		return change
 	}
 	if change := tensorChange("output", oldOutputs, newOutputs); change != "" {
 		return change
 	}
-	was, is := old.bundle.Base.Classes, new.bundle.Base.Classes
-	if len(was) != len(is) {
-		return fmt.Sprintf("the number of class names changed from %d to %d", len(was), len(is))
+	before, after := old.bundle.Base.Classes, new.bundle.Base.Classes
+	if len(before) != len(after) {
+		return fmt.Sprintf("the number of class names changed from %d to %d", len(before), len(after))
 	}
-	for i := range was {
-		if was[i] != is[i] {
-			return fmt.Sprintf("the name of class %d changed from %.100q to %.100q", i, was[i], is[i])
+	for i := range before {
+		if before[i] != after[i] {
+			return fmt.Sprintf("the name of class %d changed from %.100q to %.100q", i, before[i], after[i])
 		}
 	}
 	return ""
@@ -34,18 +34,18 @@ func signatureChange(old, new *model) string {
 // tensorChange describes the first difference between the inputs or outputs of two models.
 // Their order does not matter.
 func tensorChange(kind string, old, new []tensorMetadata) string {
-	for _, was := range old {
-		i := slices.IndexFunc(new, func(t tensorMetadata) bool { return t.Name == was.Name })
+	for _, before := range old {
+		i := slices.IndexFunc(new, func(t tensorMetadata) bool { return t.Name == before.Name })
 		if i < 0 {
-			return fmt.Sprintf("the %s %q is missing", kind, was.Name)
+			return fmt.Sprintf("the %s %q is missing", kind, before.Name)
 		}
-		if is := new[i]; is.Datatype != was.Datatype || !slices.Equal(is.Shape, was.Shape) {
-			return fmt.Sprintf("the %s %q changed from %s %v to %s %v", kind, was.Name, was.Datatype, was.Shape, is.Datatype, is.Shape)
+		if after := new[i]; after.Datatype != before.Datatype || !slices.Equal(after.Shape, before.Shape) {
+			return fmt.Sprintf("the %s %q changed from %s %v to %s %v", kind, before.Name, before.Datatype, before.Shape, after.Datatype, after.Shape)
 		}
 	}
-	for _, is := range new {
-		if !slices.ContainsFunc(old, func(t tensorMetadata) bool { return t.Name == is.Name }) {
-			return fmt.Sprintf("the %s %q is new", kind, is.Name)
+	for _, after := range new {
+		if !slices.ContainsFunc(old, func(t tensorMetadata) bool { return t.Name == after.Name }) {
+			return fmt.Sprintf("the %s %q is new", kind, after.Name)
 		}
 	}
 	return ""

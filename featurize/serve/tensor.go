@@ -31,9 +31,9 @@ const (
 	maxElements = math.MaxInt32 - 1
 )
 
-// size returns the number of bytes of an element. It returns 0 for BYTES, because these
+// elementSize returns the number of bytes of an element. It returns 0 for BYTES, because these
 // elements vary in length, and −1 for an unknown datatype.
-func size(datatype string) int {
+func elementSize(datatype string) int {
 	switch datatype {
 	case "BOOL", "INT8", "UINT8":
 		return 1
@@ -64,30 +64,30 @@ func datatypeOf(numpy string) string {
 	return "BYTES"
 }
 
-// measure checks the datatype and the shape, and computes the number of elements.
-func (t *tensor) measure() error {
-	if size(t.datatype) < 0 {
-		return badRequest("the input %.100q has the datatype %.100q, which is unknown: use BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64 or BYTES", t.name, t.datatype)
+// validate checks the datatype and the shape, and computes the number of elements.
+func (t *tensor) validate() error {
+	if elementSize(t.datatype) < 0 {
+		return badRequestf("the input %.100q has the datatype %.100q, which is unknown: use BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64 or BYTES", t.name, t.datatype)
 	}
 	if len(t.shape) == 0 || len(t.shape) > maxAxes {
-		return badRequest("the input %.100q has %d axes: it needs 1 to %d, the first for rows", t.name, len(t.shape), maxAxes)
+		return badRequestf("the input %.100q has %d axes: it needs 1 to %d, the first for rows", t.name, len(t.shape), maxAxes)
 	}
 	t.elements = 1
 	for _, d := range t.shape {
 		switch {
 		case d < 0:
-			return badRequest("the input %.100q has the shape %v: sizes must not be negative", t.name, t.shape)
+			return badRequestf("the input %.100q has the shape %v: sizes must not be negative", t.name, t.shape)
 		case d > maxElements || d > 0 && t.elements > maxElements/d:
-			return badRequest("the input %.100q has the shape %v, which is too large", t.name, t.shape)
+			return badRequestf("the input %.100q has the shape %v, which is too large", t.name, t.shape)
 		}
 		t.elements *= d
 	}
 	return nil
 }
 
-// available returns an upper bound of the number of elements in the data. Memory is
+// maxAvailable returns an upper bound of the number of elements in the data. Memory is
 // allocated for this number, so that a large shape with little data needs little memory.
-func (t *tensor) available() int {
+func (t *tensor) maxAvailable() int {
 	n := len(t.text) / 2
 	if t.contents != nil {
 		n = contentsLen(t.contents)
@@ -100,7 +100,7 @@ func (t *tensor) available() int {
 // countError returns the error for data with n elements, if the shape requires another
 // number.
 func (t *tensor) countError(n int) error {
-	return badRequest("the input %.100q has %d elements, but its shape %v needs %d", t.name, n, t.shape, t.elements)
+	return badRequestf("the input %.100q has %d elements, but its shape %v needs %d", t.name, n, t.shape, t.elements)
 }
 
 // floats decodes the elements as float32 and appends them to dst.
@@ -109,14 +109,14 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 	var err error
 	switch {
 	case t.contents != nil:
-		dst, err = t.typed(dst)
+		dst, err = t.decodeContents(dst)
 	case t.raw != nil:
-		if want := t.elements * size(t.datatype); len(t.raw) != want {
-			return dst, badRequest("the input %.100q has %d bytes, but its shape %v of %s needs %d", t.name, len(t.raw), t.shape, t.datatype, want)
+		if want := t.elements * elementSize(t.datatype); len(t.raw) != want {
+			return dst, badRequestf("the input %.100q has %d bytes, but its shape %v of %s needs %d", t.name, len(t.raw), t.shape, t.datatype, want)
 		}
-		dst, err = t.binary(dst)
+		dst, err = t.decodeBinary(dst)
 	default:
-		dst, err = t.parse(dst)
+		dst, err = t.decodeJSON(dst)
 	}
 	if err == nil && len(dst)-begin != t.elements {
 		return dst, t.countError(len(dst) - begin)
@@ -124,21 +124,21 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 	return dst, err
 }
 
-// check returns an error if element i is not a valid value of an integer datatype, or if
+// checkInteger returns an error if element i is not a valid value of an integer datatype, or if
 // float32 cannot represent it exactly.
-func (t *tensor) check(i int, v float64, lim limits) error {
+func (t *tensor) checkInteger(i int, v float64, lim limits) error {
 	switch {
 	case lim.integers && (v < lim.lo || v > lim.hi || v != math.Trunc(v)):
-		return t.invalid(fmt.Errorf("%.15g is not a value of %s", v, t.datatype))
+		return t.dataError(fmt.Errorf("%.15g is not a value of %s", v, t.datatype))
 	case lim.integers && math.Abs(v) > rows.MaxExact:
-		return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, the integers that float32 holds exactly", i, t.name)
+		return badRequestf("element %d of the input %.100q is outside −2²⁴ to 2²⁴, the integers that float32 holds exactly", i, t.name)
 	}
 	return nil
 }
 
-// binary decodes t.raw and appends the numbers to dst. The caller must have checked the
+// decodeBinary decodes t.raw and appends the numbers to dst. The caller must have checked the
 // length of t.raw.
-func (t *tensor) binary(dst []float32) ([]float32, error) {
+func (t *tensor) decodeBinary(dst []float32) ([]float32, error) {
 	b := t.raw
 	dst = slices.Grow(dst, t.elements)
 	switch t.datatype {
@@ -159,10 +159,10 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 			dst = append(dst, float32(v))
 		}
 	default:
-		n, lim := size(t.datatype), limitsOf(t.datatype)
+		n, lim := elementSize(t.datatype), limitsOf(t.datatype)
 		for i := range t.elements {
-			v := integer(t.datatype, b[i*n:])
-			if err := t.check(i, v, lim); err != nil {
+			v := decodeInteger(t.datatype, b[i*n:])
+			if err := t.checkInteger(i, v, lim); err != nil {
 				return dst, err
 			}
 			dst = append(dst, float32(v))
@@ -171,8 +171,8 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// integer decodes the first element of b, which has an integer datatype or is a BOOL.
-func integer(datatype string, b []byte) float64 {
+// decodeInteger decodes the first element of b, which has an integer datatype or is a BOOL.
+func decodeInteger(datatype string, b []byte) float64 {
 	switch datatype {
 	case "INT8":
 		return float64(int8(b[0]))
@@ -192,12 +192,12 @@ func integer(datatype string, b []byte) float64 {
 	return float64(b[0])
 }
 
-// parse decodes t.text, which is a JSON array, and appends the numbers to dst.
-func (t *tensor) parse(dst []float32) ([]float32, error) {
+// decodeJSON decodes t.text, which is a JSON array, and appends the numbers to dst.
+func (t *tensor) decodeJSON(dst []float32) ([]float32, error) {
 	s := scanner{text: t.text}
 	begin := len(dst)
 	lim := limitsOf(t.datatype)
-	err := s.leaves(0, func() error {
+	err := s.eachElement(0, func() error {
 		if len(dst)-begin == t.elements {
 			return t.countError(t.elements + 1) // there may be even more elements
 		}
@@ -222,7 +222,7 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 		if lim.integers {
 			v, _ := strconv.ParseFloat(text, 64) // v is infinite if the number is too large
 			dst = append(dst, float32(v))
-			return t.check(len(dst)-begin-1, v, lim)
+			return t.checkInteger(len(dst)-begin-1, v, lim)
 		}
 		v, err := strconv.ParseFloat(text, 32)
 		if err != nil {
@@ -232,28 +232,28 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 		return nil
 	})
 	if err != nil {
-		return dst, t.invalid(err)
+		return dst, t.dataError(err)
 	}
 	return dst, nil
 }
 
-// invalid adds the name of the input to an error about its data.
-func (t *tensor) invalid(err error) error {
-	if _, known := err.(*refusal); known {
+// dataError adds the name of the input to an error about its data.
+func (t *tensor) dataError(err error) error {
+	if _, isStatus := err.(*statusError); isStatus {
 		return err
 	}
-	return badRequest("the data of the input %.100q is invalid: %v", t.name, err)
+	return badRequestf("the data of the input %.100q is invalid: %v", t.name, err)
 }
 
-// leaves reads nested arrays and calls each for every element that is not an array. The
+// eachElement reads nested arrays and calls each for every element that is not an array. The
 // function each must read the element.
-func (s *scanner) leaves(depth int, each func() error) error {
+func (s *scanner) eachElement(depth int, each func() error) error {
 	if depth > maxAxes {
-		return s.fail("an element")
+		return s.syntaxError("an element")
 	}
 	return s.array(func() error {
 		if s.peek() == '[' {
-			return s.leaves(depth+1, each)
+			return s.eachElement(depth+1, each)
 		}
 		return each()
 	})
@@ -267,7 +267,7 @@ type limits struct {
 }
 
 func limitsOf(datatype string) limits {
-	switch n := 8 * size(datatype); datatype {
+	switch n := 8 * elementSize(datatype); datatype {
 	case "FP16", "FP32", "FP64":
 		return limits{}
 	case "BOOL":
@@ -279,8 +279,8 @@ func limitsOf(datatype string) limits {
 	}
 }
 
-// typed decodes t.contents and appends the numbers to dst.
-func (t *tensor) typed(dst []float32) ([]float32, error) {
+// decodeContents decodes t.contents and appends the numbers to dst.
+func (t *tensor) decodeContents(dst []float32) ([]float32, error) {
 	c := t.contents
 	lim := limitsOf(t.datatype)
 	add := func(n int, at func(i int) float64) error {
@@ -289,14 +289,14 @@ func (t *tensor) typed(dst []float32) ([]float32, error) {
 		}
 		for i := range n {
 			v := at(i)
-			if err := t.check(i, v, lim); err != nil {
+			if err := t.checkInteger(i, v, lim); err != nil {
 				return err
 			}
 			dst = append(dst, float32(v))
 		}
 		return nil
 	}
-	dst = slices.Grow(dst, t.available())
+	dst = slices.Grow(dst, t.maxAvailable())
 	var err error
 	switch t.datatype {
 	case "FP32":
@@ -319,7 +319,7 @@ func (t *tensor) typed(dst []float32) ([]float32, error) {
 	case "UINT64":
 		err = add(len(c.GetUint64Contents()), func(i int) float64 { return float64(c.Uint64Contents[i]) })
 	default:
-		err = badRequest("the input %.100q of %s has typed contents, which do not support this datatype: use raw_input_contents", t.name, t.datatype)
+		err = badRequestf("the input %.100q of %s has typed contents, which do not support this datatype: use raw_input_contents", t.name, t.datatype)
 	}
 	return dst, err
 }
@@ -330,10 +330,10 @@ func contentsLen(c *inference.InferTensorContents) int {
 		len(c.GetUint64Contents()) + len(c.GetFp32Contents()) + len(c.GetFp64Contents()) + len(c.GetBytesContents())
 }
 
-// bytes calls each with every element of a BYTES tensor. Elements share the memory of the
+// eachBytes calls each with every element of a BYTES tensor. Elements share the memory of the
 // request if possible. In JSON, elements are strings. If encoded is set, these strings are
 // decoded from base64.
-func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
+func (t *tensor) eachBytes(encoded bool, each func(element []byte) error) error {
 	n := 0
 	add := func(element []byte) error {
 		if n++; n > t.elements {
@@ -352,7 +352,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 	case t.raw != nil:
 		for b := t.raw; len(b) > 0 && err == nil; {
 			if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-				return badRequest("element %d of the input %.100q is longer than the remaining bytes", n, t.name)
+				return badRequestf("element %d of the input %.100q is longer than the remaining bytes", n, t.name)
 			}
 			end := 4 + int(binary.LittleEndian.Uint32(b))
 			err = add(b[4:end:end])
@@ -360,7 +360,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 		}
 	default:
 		s := scanner{text: t.text}
-		err = s.leaves(0, func() error {
+		err = s.eachElement(0, func() error {
 			text, err := s.string()
 			if err != nil {
 				return err
@@ -375,7 +375,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 		})
 	}
 	if err != nil {
-		return t.invalid(err)
+		return t.dataError(err)
 	}
 	if n != t.elements {
 		return t.countError(n)
