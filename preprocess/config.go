@@ -16,10 +16,10 @@ import (
 // maxEdge limits the sizes, in pixels, in a preprocessing file.
 const maxEdge = 1 << 14
 
-// shortestEdge lists parts of the names of image processors. For these processors, Hugging
-// Face interprets a size with one number as the length of the shorter edge. For all other
-// processors, the number means a square.
-var shortestEdge = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
+// shortestEdgeProcessors lists parts of the names of image processors. For these
+// processors, Hugging Face interprets a size with one number as the length of the shorter
+// edge. For all other processors, the number means a square.
+var shortestEdgeProcessors = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
 
 // Parse reads the JSON object of a preprocessor_config.json file.
 //
@@ -33,8 +33,8 @@ var shortestEdge = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		err = fmt.Errorf("it is a JSON %s", wrong.Value)
+	if typeErr, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("it is a JSON %s", typeErr.Value)
 	} else if err == nil && raw == nil {
 		err = errors.New("the file is null; it must be a JSON object")
 	}
@@ -43,7 +43,7 @@ func Parse(config []byte) (*Pipeline, error) {
 	}
 	k := keys{raw: raw}
 	p := Pipeline{rescale: 1}
-	shortestEdge := k.shortestEdge()
+	shortestEdge := k.usesShortestEdge()
 	if k.has("crop_pct") {
 		shortestEdge = true
 	}
@@ -64,14 +64,14 @@ func Parse(config []byte) (*Pipeline, error) {
 		p.rescale = k.number("rescale_factor", 1.0/255)
 	}
 	if k.flag("do_normalize", k.has("image_mean") || k.has("image_std")) {
-		var listed bool
-		if p.mean, listed = k.numbers("image_mean"); listed {
+		var isList bool
+		if p.mean, isList = k.numbers("image_mean"); isList {
 			p.channels = len(p.mean)
 		}
-		if p.std, listed = k.numbers("image_std"); listed && p.channels == 0 {
+		if p.std, isList = k.numbers("image_std"); isList && p.channels == 0 {
 			p.channels = len(p.std)
 		}
-		p.mean, p.std = broadcast(p.mean, p.std)
+		p.mean, p.std = broadcastPair(p.mean, p.std)
 	}
 	if k.flag("do_convert_rgb", false) && p.channels == 0 {
 		p.channels = 3
@@ -117,12 +117,12 @@ func (k *keys) rejectUnknown() {
 		case key == "rescale_offset" || strings.HasPrefix(key, "do_"):
 			if bytes.Equal(bytes.TrimSpace(k.raw[key]), []byte("true")) {
 				steps := slices.DeleteFunc(slices.Clone(knownKeys[:]), func(key string) bool { return !strings.HasPrefix(key, "do_") })
-				k.fail(key, "true is not supported; the steps known are "+strings.Join(steps, ", "))
+				k.addError(key, "true is not supported; the steps known are "+strings.Join(steps, ", "))
 			}
 		}
 	}
 	if known == 0 && len(k.raw) > 0 {
-		k.fail("no key of image preprocessing", "want some of "+strings.Join(knownKeys[:], ", "))
+		k.addError("no key of image preprocessing", "want some of "+strings.Join(knownKeys[:], ", "))
 	}
 }
 
@@ -130,24 +130,24 @@ func (k *keys) rejectUnknown() {
 // than 384 pixels, images are resized to edge/crop_pct and cropped at the centre. Otherwise
 // they are only resized to a square.
 func (k *keys) cropFraction(p *Pipeline) {
-	share := k.number("crop_pct", 1)
+	fraction := k.number("crop_pct", 1)
 	edge := p.resize.ShortestEdge
 	if edge == 0 || k.err != nil {
 		return
 	}
-	if !(share > 0.05 && share <= 1) {
-		k.fail("crop_pct", "want a number above 0.05 and up to 1")
+	if !(fraction > 0.05 && fraction <= 1) {
+		k.addError("crop_pct", "want a number above 0.05 and up to 1")
 		return
 	}
 	p.crop = box{edge, edge}
-	p.resize = size{ShortestEdge: int(float64(edge) / share)}
+	p.resize = size{ShortestEdge: int(float64(edge) / fraction)}
 	if edge >= 384 {
 		p.resize, p.crop = size{box: p.crop}, box{}
 	}
 }
 
-// broadcast repeats a single mean or a single standard deviation for all channels.
-func broadcast(mean, std []float64) ([]float64, []float64) {
+// broadcastPair repeats a single mean or a single standard deviation for all channels.
+func broadcastPair(mean, std []float64) ([]float64, []float64) {
 	for len(mean) == 1 && len(mean) < len(std) {
 		mean = slices.Repeat(mean, len(std))
 	}
@@ -178,8 +178,8 @@ type keys struct {
 	err error
 }
 
-// fail records an error about a key, unless an error was recorded before.
-func (k *keys) fail(key, what string) {
+// addError records an error about a key, unless an error was recorded before.
+func (k *keys) addError(key, what string) {
 	if k.err == nil {
 		k.err = fmt.Errorf("%s: %s", key, what)
 	}
@@ -198,7 +198,7 @@ func (k *keys) decode(key string, dst any, want string) bool {
 		return false
 	}
 	if json.Unmarshal(k.raw[key], dst) != nil {
-		k.fail(key, fmt.Sprintf("want %s, got %.60s", want, k.raw[key]))
+		k.addError(key, fmt.Sprintf("want %s, got %.60s", want, k.raw[key]))
 		return false
 	}
 	return true
@@ -215,16 +215,16 @@ func (k *keys) flag(key string, def bool) bool {
 func (k *keys) number(key string, def float64) float64 {
 	k.decode(key, &def, "a number")
 	if def == 0 || math.Abs(def) > 1e6 {
-		k.fail(key, fmt.Sprintf("%v is out of range", def))
+		k.addError(key, fmt.Sprintf("%v is out of range", def))
 	}
 	return def
 }
 
 // integer returns the value of an integer key, or def if the key is absent. It records an
-// error if the value is not between least and most.
-func (k *keys) integer(key string, def, least, most int) int {
-	if k.decode(key, &def, "a whole number") && (def < least || def > most) {
-		k.fail(key, fmt.Sprintf("want a number from %d to %d, got %d", least, most, def))
+// error if the value is not between lowest and highest.
+func (k *keys) integer(key string, def, lowest, highest int) int {
+	if k.decode(key, &def, "a whole number") && (def < lowest || def > highest) {
+		k.addError(key, fmt.Sprintf("want a number from %d to %d, got %d", lowest, highest, def))
 	}
 	return def
 }
@@ -232,30 +232,30 @@ func (k *keys) integer(key string, def, least, most int) int {
 // numbers reads a number or a list of numbers. It reports whether the value was a list.
 func (k *keys) numbers(key string) ([]float64, bool) {
 	if !k.has(key) {
-		k.fail(key, "it is missing, and do_normalize asks for it")
+		k.addError(key, "it is missing, and do_normalize asks for it")
 		return nil, false
 	}
-	var one float64
-	if json.Unmarshal(k.raw[key], &one) == nil {
-		return []float64{one}, false
+	var single float64
+	if json.Unmarshal(k.raw[key], &single) == nil {
+		return []float64{single}, false
 	}
 	var list []float64
 	k.decode(key, &list, "a number or a list of numbers")
 	if k.err == nil && len(list) == 0 {
-		k.fail(key, "the list is empty")
+		k.addError(key, "the list is empty")
 	}
 	return list, true
 }
 
-// shortestEdge reports whether the image processor interprets a size with one number as the
+// usesShortestEdge reports whether the image processor interprets a size with one number as the
 // length of the shorter edge.
-func (k *keys) shortestEdge() bool {
+func (k *keys) usesShortestEdge() bool {
 	for _, key := range []string{"image_processor_type", "feature_extractor_type"} {
 		var name string
 		if json.Unmarshal(k.raw[key], &name) != nil {
 			continue
 		}
-		for _, s := range shortestEdge {
+		for _, s := range shortestEdgeProcessors {
 			if strings.Contains(name, s) {
 				return true
 			}
@@ -269,7 +269,7 @@ func (k *keys) shortestEdge() bool {
 func (k *keys) size(key string, square bool) size {
 	var s size
 	if !k.has(key) {
-		k.fail(key, "it is missing, and do_resize asks for it")
+		k.addError(key, "it is missing, and do_resize asks for it")
 		return s
 	}
 	var edge int
@@ -297,11 +297,11 @@ func (k *keys) size(key string, square bool) size {
 		case "longest_edge":
 			s.LongestEdge = v
 		default:
-			k.fail(key, fmt.Sprintf("%.40q is not supported; want %s", name, want))
+			k.addError(key, fmt.Sprintf("%.40q is not supported; want %s", name, want))
 		}
 	}
 	if (s.Height > 0) != (s.Width > 0) || (s.Height > 0) == (s.ShortestEdge > 0 || s.LongestEdge > 0) {
-		k.fail(key, "want "+want)
+		k.addError(key, "want "+want)
 	}
 	return s
 }
@@ -309,12 +309,12 @@ func (k *keys) size(key string, square bool) size {
 // box reads a height and a width: a number, which means a square, or an object.
 func (k *keys) box(key string) box {
 	if !k.has(key) {
-		k.fail(key, "it is missing, and a do_… key asks for it")
+		k.addError(key, "it is missing, and a do_… key asks for it")
 		return box{}
 	}
 	s := k.size(key, true)
 	if k.err == nil && s.Height == 0 {
-		k.fail(key, "want a number, or an object of height and width")
+		k.addError(key, "want a number, or an object of height and width")
 	}
 	return s.box
 }
@@ -322,6 +322,6 @@ func (k *keys) box(key string) box {
 // edge records an error if the length v of an edge is out of range.
 func (k *keys) edge(key string, v int) {
 	if v < 1 || v > maxEdge {
-		k.fail(key, fmt.Sprintf("want a number of pixels from 1 to %d, got %d", maxEdge, v))
+		k.addError(key, fmt.Sprintf("want a number of pixels from 1 to %d, got %d", maxEdge, v))
 	}
 }

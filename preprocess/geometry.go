@@ -36,9 +36,9 @@ func (s size) resized(h, w int) (box, error) {
 			exact = float64(s.LongestEdge) * float64(short) / float64(long)
 			edge = int(exact + 0.5)
 		}
-		nh, nw = oriented(h, w, edge, int(exact*float64(long)/float64(short)))
+		nh, nw = orient(h, w, edge, int(exact*float64(long)/float64(short)))
 	case s.LongestEdge > 0:
-		nh, nw = oriented(h, w, int(float64(s.LongestEdge)*float64(short)/float64(long)), s.LongestEdge)
+		nh, nw = orient(h, w, int(float64(s.LongestEdge)*float64(short)/float64(long)), s.LongestEdge)
 	}
 	nh, nw = max(nh, 1), max(nw, 1)
 	// Rows are resized before columns, so there is an intermediate image with the old
@@ -49,9 +49,9 @@ func (s size) resized(h, w int) (box, error) {
 	return box{nh, nw}, nil
 }
 
-// oriented returns the lengths short and long as height and width, so that the result has
+// orient returns the lengths short and long as height and width, so that the result has
 // the same orientation as h×w.
-func oriented(h, w, short, long int) (int, int) {
+func orient(h, w, short, long int) (int, int) {
 	if w <= h {
 		return long, short
 	}
