@@ -260,7 +260,7 @@ func TestRanks(t *testing.T) {
 	if whole.Merge(calibrate.NewRanks(6)) == nil {
 		t.Error("ranks of another calibration set are added")
 	}
-	// Each p-value of a large set must be counted in its own entry.
+	// With many calibration rows, rounding must not count a p-value in a wrong entry.
 	for _, n := range []int{1, 48, 4999, 999999} {
 		large := calibrate.NewRanks(n)
 		for k := range n + 1 {

@@ -37,7 +37,7 @@ func rowsNeeded(alpha, probability float64) int {
 	return n
 }
 
-// TestCalibrationDataPage checks that the tables of rows in docs/guides/calibration-data.md
+// TestCalibrationDataPage checks that the tables in docs/guides/calibration-data.md
 // follow from the beta distribution.
 func TestCalibrationDataPage(t *testing.T) {
 	content, err := os.ReadFile("../docs/guides/calibration-data.md")

@@ -88,7 +88,7 @@ func pointQuantiles(predicted, scale float64) []float32 {
 	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
 }
 
-// points calibrates a predictive system on rows with the quantiles of pointQuantiles. A nil scale
+// calibratePoints calibrates a predictive system on rows with the quantiles of pointQuantiles. A nil scale
 // stands for 1.
 func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()

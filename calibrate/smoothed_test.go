@@ -29,7 +29,7 @@ func columns(rows []tiedRow, t int) (lo, hi, y []float64) {
 	return lo, hi, y
 }
 
-// covering has a function for each kind of interval. The function calibrates on rows and
+// coverFuncs has a function for each kind of interval. The function calibrates on rows and
 // reports whether the interval of another row covers its target. The interval is smoothed with
 // tau or, if tau < 0, plain.
 var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool{

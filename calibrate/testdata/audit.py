@@ -1,4 +1,4 @@
-"""Reference values for discoveries, bounds and tests made of ranks.
+"""Reference values for discoveries, bounds and tests that are computed from ranks.
 
 Run with Python 3.12 and nonconform, online-fdr, NumPy and SciPy:
     python3 audit.py > audit.json
@@ -17,7 +17,7 @@ rng = np.random.default_rng(14)
 
 
 def select(p, q):
-    """What SciPy and online-fdr agree on."""
+    """Returns the discoveries at level q, and checks that SciPy and online-fdr agree."""
     scipy = false_discovery_control(p) <= q * (1 + 1e-12)
     k, _ = bh(list(p), q * (1 + 1e-12))
     assert scipy.sum() == k, (scipy.sum(), k)
@@ -25,17 +25,18 @@ def select(p, q):
 
 
 def storey(p, n, q, lam):
-    # online-fdr counts p > λ. λ moved by half a step counts p ≥ λ, and q makes up for it.
+    # online-fdr counts p-values above λ, but we count p ≥ λ. A λ that is smaller by half a step
+    # gives the same count, and the factor on q corrects the division by 1 − λ.
     at = math.ceil(lam * (n + 1) * (1 - 1e-12)) / (n + 1)
     moved = at - .5 / (n + 1)
     if (1 + (p > moved).sum()) / (1 - moved) > len(p):
-        return None  # online-fdr limits the number to m
+        return None  # online-fdr limits the estimated number of inliers to m
     k, t = storey_bh(list(p), q * (1 + 1e-12) * (1 - at) / (1 - moved), moved)
     return {"count": int(k), "p": float(t)}
 
 
 class Envelope:
-    """What nonconform's certificate asks of an envelope."""
+    """The interface of an envelope that the certificate of nonconform needs."""
 
     def __init__(self, looks, most, m, n):
         self.looks, self.most, self.m, self.n = looks, most, m, n
@@ -51,7 +52,7 @@ def bounds(p, n, delta):
     looks = sorted({math.ceil((n + 1) / 2**j) for j in range(1, 40)})
     seen = [int((ranks <= k).sum()) for k in looks]
 
-    def most(i):  # the least c with P(V > c) < delta/K
+    def max_inliers(i):  # for each look, the smallest c with P(V > c) < delta/K
         out = []
         for k in looks:
             c = np.arange(-1, i + 1)
@@ -59,17 +60,17 @@ def bounds(p, n, delta):
             out.append(int(c[np.argmax(tail < delta / len(looks))]))
         return out
 
-    inliers = max(i for i in range(m + 1) if i <= min(c + m - r for c, r in zip(most(i), seen)))
+    inliers = max(i for i in range(m + 1) if i <= min(c + m - r for c, r in zip(max_inliers(i), seen)))
     support, counts = np.unique(p, return_counts=True)
     counts = np.cumsum(counts)
-    envelope = Envelope(looks, most(inliers), m, n)
+    envelope = Envelope(looks, max_inliers(inliers), m, n)
     c = object.__new__(FDPCertificate)
     minima = np.minimum.accumulate(np.minimum(m, m * envelope.evaluate(support) - counts))
     for name, value in {"_p_values": p, "_support": support, "_counts": counts, "_prefix_minima": minima, "_envelope": envelope}.items():
         object.__setattr__(c, name, value)
     envelope.n_test = m
     fdp = [float(c.bound_at(k / (n + 1))) for k in range(1, n + 2)]
-    # No more than that are inliers at all, which nonconform does not know.
+    # nonconform does not use the bound on the number of all inliers, so apply it here.
     below = [int((ranks <= k).sum()) for k in range(1, n + 2)]
     fdp = [min(f, inliers / b) if b else 0.0 for f, b in zip(fdp, below)]
     return {"outliers": m - inliers, "fdp": fdp}
@@ -109,8 +110,8 @@ for calibration, audited in [([50, 30, 20], [5000, 3000, 2000]), ([50, 30, 20, 0
     n, m = sum(calibration), sum(audited)
     raw = []
     for a, b in zip(calibration, audited):
-        law = hypergeom(n + m, a + b, n)
-        raw.append(min(1, 2 * min(law.cdf(a), law.sf(a - 1))))
+        distribution = hypergeom(n + m, a + b, n)
+        raw.append(min(1, 2 * min(distribution.cdf(a), distribution.sf(a - 1))))
     order, adjusted, top = np.argsort(raw, kind="stable"), [0.0] * len(raw), 0
     for i, c in enumerate(order):
         top = max(top, min(1, (len(raw) - i) * raw[c]))
@@ -120,7 +121,7 @@ for calibration, audited in [([50, 30, 20], [5000, 3000, 2000]), ([50, 30, 20, 0
 
 
 def short(x):
-    """Numbers are compared to 1e-9."""
+    """Rounds all numbers to 11 digits, because the test compares with a tolerance of 1e-9."""
     if isinstance(x, dict):
         return {k: short(v) for k, v in x.items()}
     return [short(v) for v in x] if isinstance(x, list) else float(f"{x:.11g}") if isinstance(x, float) else x

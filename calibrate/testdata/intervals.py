@@ -4,11 +4,11 @@ Run with Python 3, NumPy and crepes:
     python3 intervals.py > intervals.json
 Made with Python 3.11.7, NumPy 2.4.6, crepes 0.9.1.
 
-Predictions, targets and scales are multiples of powers of two, so that ties
-are ties. A one-sided interval around a predicted quantile is a percentile of a
-predictive system whose residuals are targets minus quantiles. crepes cuts what
-is infinite at y_min and y_max, which are infinite themselves: null here. "joint" is NumPy alone: the rank of the largest
-score over targets, divided by the width of the row's interval.
+Predictions, targets and scales are multiples of powers of two, so that ties are
+exact. A one-sided interval around a predicted quantile is a percentile of a
+predictive system whose residuals are targets minus quantiles. Infinite ends are
+null. crepes does not compute joint intervals, so "joint" uses only NumPy: the
+score of a row is the largest score of its targets, divided by the interval width.
 """
 import json
 
@@ -34,7 +34,7 @@ scaled = ConformalPredictiveSystem()
 scaled.fit(y - predicted, sigmas=scale)
 np.random.seed(3)
 tau = np.random.rand(m)
-higher, lower = [2.5, 10, 25, 50, 90, 99.5], [1, 2.5, 11, 33, 99.5]  # crepes counts a lower one of a whole rank in
+higher, lower = [2.5, 10, 25, 50, 90, 99.5], [1, 2.5, 11, 33, 99.5]  # lower levels have no whole rank, which crepes would include
 percentiles = lambda s, sigmas, **kw: s.predict_percentiles(new, sigmas, **kw).tolist()
 
 t, k = 3, 0.9

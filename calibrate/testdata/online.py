@@ -1,6 +1,6 @@
 """Reference decisions of online false discovery control.
 
-Run with Python 3.12 and online-fdr and NumPy:
+Run with Python 3.12, online-fdr and NumPy:
     python3 online.py > online.json
 Made with Python 3.12.1, online-fdr 1.0.0, NumPy 2.5.5.
 """
@@ -28,7 +28,7 @@ for n, share, fdr in [(0, .1, .1), (0, .5, .05), (2000, .3, .2), (20000, .2, .1)
     scores = rng.normal(size=300) + 4 * (rng.uniform(size=300) < share)
     cal = rng.normal(size=n or 10**6)
     p = [(1 + int((cal >= s).sum())) / (len(cal) + 1) for s in scores]
-    e = [float(f"{np.exp(4 * s - 8):.6g}") for s in scores]  # of normal scores, and by 4 higher ones
+    e = [float(f"{np.exp(4 * s - 8):.6g}") for s in scores]  # e-values: density ratio of N(4,1) to N(0,1)
     streams.append({
         "p": p, "e": e, "fdr": fdr,
         "lond": decide(Lond(fdr), p),

@@ -2,8 +2,8 @@
 
 Run with Python 3, NumPy and crepes:
     python3 pvalues.py > pvalues.json
-Made with Python 3.11.7, NumPy 2.4.6, crepes 0.9.1, without smoothing; by class, the
-category of a row is its class.
+Made with Python 3.11.7, NumPy 2.4.6, crepes 0.9.1. The p-values are not smoothed. For
+p-values by class, the crepes category of a row is its class.
 """
 import json
 

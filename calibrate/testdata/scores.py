@@ -4,9 +4,9 @@ Run with Python 3, PyTorch and TorchCP:
     python3 scores.py > scores.json
 Made with Python 3.11.7, PyTorch 1.13.0, TorchCP 1.2.1.
 
-TorchCP adds 1e-6 to what it divides by, so that agreement is to that. Intervals of
-CQR-r are made here from its scores and its threshold: generate_intervals of TorchCP 1.2.1
-takes the width of the intervals that it has not filled in yet, which is 0.
+TorchCP adds 1e-6 to divisors, so results agree only up to about 1e-6. This script
+computes the intervals of CQR-r from the scores and the threshold of TorchCP, because
+generate_intervals of TorchCP 1.2.1 uses the width of intervals that are still 0.
 """
 import json
 

@@ -2,11 +2,13 @@
 
 Run with Python 3, PyTorch, TorchCP and MAPIE:
     python3 sets.py > sets.json
-Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0. TorchCP
-subtracts a random share of a class's own probability from its scores of APS and
-RAPS, and of a penalty from those of SAPS; here the whole of it. It has no ordinal
-sets: those here are grown step by step, as Lu, Angelopoulos & Pomerantz (2022) say. MAPIE's APS and
-RAPS draw at calibration whatever is asked for, so that it has LAC alone in common.
+Made with Python 3.11.2, PyTorch 1.13.0, TorchCP 1.2.1, MAPIE 1.6.0.
+
+TorchCP subtracts a random fraction of a class's own probability from its APS and RAPS
+scores, and a random fraction of a penalty from its SAPS scores. Here the fraction is
+always 1. TorchCP has no ordinal sets, so this script grows them step by step as Lu,
+Angelopoulos & Pomerantz (2022) describe. APS and RAPS of MAPIE always draw random
+numbers at calibration, so only LAC is compared with MAPIE.
 """
 import json
 
@@ -22,18 +24,19 @@ rng = np.random.default_rng(11)
 torch.rand = lambda *shape, device=None: torch.ones(*shape)
 
 
-class Alike(SAPS):
-    """SAPS that counts u of the largest probability when it calibrates, too: TorchCP's
-    counts 1 − u there, which is the same only where u is drawn."""
+class ConsistentSAPS(SAPS):
+    """SAPS with the same fraction u of the largest probability in calibration and prediction.
+
+    TorchCP uses 1 − u in calibration, which is equivalent only if u is random."""
 
     _calculate_single_label = lambda self, probs, label: self._calculate_all_label(probs).gather(1, label.view(-1, 1))[:, 0]
 
 
-SCORES = {"lac": LAC(), "aps": APS(randomized=True), "raps": RAPS(penalty=0.01, kreg=5, randomized=True), "saps": Alike(randomized=True)}
+SCORES = {"lac": LAC(), "aps": APS(randomized=True), "raps": RAPS(penalty=0.01, kreg=5, randomized=True), "saps": ConsistentSAPS(randomized=True)}
 
 
-class Given:
-    """A classifier whose inputs are logits."""
+class LogitClassifier:
+    """A fitted classifier that takes logits as inputs."""
 
     def __init__(self, classes):
         self.classes_ = np.arange(classes)
@@ -46,27 +49,27 @@ class Given:
 
 
 def grown(p):
-    """Sets of classes from the most probable on, each with its probability."""
-    taken = {int(p.argmax())}
+    """Yields growing ordinal sets of classes, starting with the most probable class, and their probabilities."""
+    members = {int(p.argmax())}
     while True:
-        yield sorted(taken), sum(p[c] for c in taken)
-        beside = [c for c in (min(taken) - 1, max(taken) + 1) if 0 <= c < len(p)]
-        if not beside:
+        yield sorted(members), sum(p[c] for c in members)
+        neighbours = [c for c in (min(members) - 1, max(members) + 1) if 0 <= c < len(p)]
+        if not neighbours:
             return
-        taken.add(max(beside, key=lambda c: p[c]))
+        members.add(max(neighbours, key=lambda c: p[c]))
 
 
 def ordinal(p, number):
-    """The first set whose probability exceeds a number, or all classes."""
+    """Returns the smallest ordinal set with a probability above a number, or all classes."""
     return next((s for s, mass in grown(p) if mass > number), list(range(len(p))))
 
 
 def ordinals(p, y, n, alpha):
-    """Sets by the least number for which enough of the first n hold their class."""
+    """Returns ordinal sets of the rows after n, with the smallest number for which enough of the first n sets contain the true class."""
     numbers = sorted({0.0} | {mass for row in p[:n] for _, mass in grown(row)})
     enough = np.ceil((n + 1) * (1 - alpha))
-    least = next(number for number in numbers if sum(y[i] in ordinal(p[i], number) for i in range(n)) >= enough)
-    return [ordinal(row, least) for row in p[n:]]
+    smallest = next(number for number in numbers if sum(y[i] in ordinal(p[i], number) for i in range(n)) >= enough)
+    return [ordinal(row, smallest) for row in p[n:]]
 
 
 def problem(n, m, c, spread, alpha):
@@ -81,7 +84,7 @@ def problem(n, m, c, spread, alpha):
             sets = p.predict_with_logits(logits[n:]).tolist()
             out["sets"][name + suffix] = [np.flatnonzero(s).tolist() for s in sets]
     out["sets"]["ordinal"] = ordinals(softmax(z.astype(float), axis=1), y, n, alpha)
-    mapie = SplitConformalClassifier(Given(c), confidence_level=1 - alpha, conformity_score="lac", prefit=True)
+    mapie = SplitConformalClassifier(LogitClassifier(c), confidence_level=1 - alpha, conformity_score="lac", prefit=True)
     mapie.conformalize(z[:n].astype(float), y[:n])
     _, sets = mapie.predict_set(z[n:].astype(float))
     assert [np.flatnonzero(s).tolist() for s in sets[:, :, 0]] == out["sets"]["lac"]
