@@ -1,4 +1,4 @@
-"""Reference values for intervals of shares and tests of counts.
+"""Reference values for confidence intervals of fractions and tests of counts.
 
 Run with Python 3, NumPy and SciPy:
     python3 evidence.py > evidence.json

@@ -1,5 +1,6 @@
-"""Writes bootstrap.json: areas under risk-coverage curves, and percentile
-intervals of all metrics by resampling the rows themselves with scikit-learn.
+"""Writes bootstrap.json: areas under risk-coverage curves and percentile intervals.
+
+For the intervals, the rows are resampled and scikit-learn computes all metrics.
 
 Made with Python 3.11.2, NumPy 1.24.2, scikit-learn 1.2.1.
 """
@@ -17,7 +18,7 @@ def ordered_area(wrong):
 
 
 def area(scores, wrong):
-    """The mean of the area over all orders of rows that tie, by enumeration."""
+    """Returns the mean area over all orders of tied rows, by enumeration."""
     groups = [list(wrong[scores == s]) for s in np.unique(scores)]
     orders = [sorted(set(itertools.permutations(g))) for g in groups]
     return float(np.mean([ordered_area(np.concatenate(o)) for o in itertools.product(*orders)]))
@@ -54,8 +55,8 @@ a, b = np.round(rng.normal(0, 1, 240), 2), np.round(rng.normal(1.2, 1, 160), 2)
 draws = np.array([metrics(rng.choice(a, len(a)), rng.choice(b, len(b))) for _ in range(6000)])
 low, high = np.percentile(draws, [2.5, 97.5], axis=0)
 wrong = rng.uniform(size=len(a)) < 0.15 + 0.2 * (a > 0.5)
-# Ties are broken at random: over many resamples the percentiles hardly differ
-# from those of the mean over all orders.
+# Ties are broken at random. With many resamples, this gives nearly the same percentiles as
+# the mean over all orders.
 risk = []
 for _ in range(6000):
     i = rng.integers(0, len(a), len(a))

@@ -4,8 +4,8 @@ Run with Python 3, NumPy, SciPy, scikit-learn and uncertainty-toolbox:
     python3 forecasts.py > forecasts.json
 Made with Python 3.11.7, NumPy 2.4.6, SciPy 1.17.1, scikit-learn 1.9.1, uncertainty-toolbox 0.1.1.
 
-"crps_grid" is the integral of the pinball loss of a quantile function that is
-linear between a few levels and constant beyond, by SciPy's quadrature.
+"crps_grid" is computed from the integral of the pinball loss over all levels, by SciPy's
+quadrature. The quantile function is linear between a few levels and constant beyond.
 """
 import json
 

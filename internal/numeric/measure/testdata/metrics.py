@@ -1,4 +1,4 @@
-"""Writes metrics.json: metrics of score pairs by scikit-learn.
+"""Writes metrics.json: metrics of in-distribution and OOD scores, by scikit-learn.
 
 Made with Python 3.11.2, NumPy 1.24.2, scikit-learn 1.2.1.
 """

@@ -1,8 +1,8 @@
 """Writes reference.json: trees, quantile forests and boosted quantiles.
 
-Made with Python 3.11.2, NumPy 1.24.2, scikit-learn 1.2.1. Nothing random is
-left in what is written: trees look at every column and every split, the
-bootstrap counts are data, and no two splits are equally good.
+Made with Python 3.11.2, NumPy 1.24.2, scikit-learn 1.2.1. The results do not depend on
+random choices: trees search all columns and splits, the bootstrap counts are part of the
+file, and no two splits are equally good.
 """
 import json
 
@@ -22,9 +22,10 @@ def problem(seed, n, d):
 
 
 def unique(fit, x):
-    """Whether a fit, a function of a seed and a sign of the columns, predicts
-    the same whichever of equal splits is taken: columns come in the order that
-    the seed draws, rows in the order of the sign."""
+    """Reports whether no split is tied, so that ties cannot change the predictions.
+
+    fit is a function of a seed and a sign. The seed changes the order of columns, and a
+    negative sign reverses the order of rows."""
     rows = np.r_[x, 2 * np.random.default_rng(0).normal(size=(2000, x.shape[1]))].astype(np.float32)
     first = fit(0, 1).predict(rows)
     return all(np.abs(fit(seed, sign).predict(sign * rows) - first).max() < 1e-12 for seed in range(8) for sign in (1, -1))
@@ -52,7 +53,7 @@ for options in [
         def fit(seed, sign):
             return DecisionTreeRegressor(random_state=seed, **options).fit(
                 sign * x[bag], y[bag].astype(np.float64), sample_weight=c[bag])
-        if not unique(fit, x):  # small nodes: two columns part them alike
+        if not unique(fit, x):  # in a small node, two columns give equal splits
             continue
         tree = fit(0, 1)
         counts.append(c.tolist())
@@ -66,8 +67,8 @@ for options in [
     forests.append({"options": options, "counts": counts, "trees": trees, "quantiles": quantiles})
 
 boosting = []
-# Gains of the two-valued gradient tie easily: take problems where no tie is
-# broken by the order of columns.
+# The gradient has only two values, so gains of splits often tie. Use only problems in which
+# no tie changes the predictions.
 for options in [
     {"max_depth": 3, "min_samples_leaf": 5, "min_samples_split": 12, "n_estimators": 20, "learning_rate": 0.1},
     {"max_depth": 2, "min_samples_leaf": 3, "min_samples_split": 2, "n_estimators": 30, "learning_rate": 0.3},
