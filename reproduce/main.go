@@ -1,10 +1,9 @@
-// Command reproduce runs experiments on real data sets, and on toys, and prints
-// their tables.
+// Command reproduce runs experiments on real and toy data sets and prints their tables.
 //
 //	cd reproduce && go run . NAME --data DIR
 //
-// Run it without arguments for the names. The data sets are fetched from their
-// publishers by the user; see each experiment for the files it reads.
+// Run it without arguments for a list of the experiments. Users download the data sets from
+// the publishers. The documentation of each experiment lists the files that it reads.
 package main
 
 import (

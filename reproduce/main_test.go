@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"-h"}, 0, "usage: reproduce NAME"},
 		{[]string{"--seeds", "2"}, 2, "reproduce: name an experiment"},
 		{[]string{"figure1", "--help"}, 0, "number of random splits"},
-		{[]string{"table1", "--help"}, 0, `(default "out/table1")`}, // and not among its sources
+		{[]string{"table1", "--help"}, 0, `(default "out/table1")`}, // the default must not be the source folder, table1
 		{[]string{"figure3"}, 2, `there is no experiment "figure3": choose among coverage, table1`},
 		{[]string{"figure1", "more"}, 2, `what is "more"?`},
 		{[]string{"table2", "--help"}, 0, "  -models folder"},
