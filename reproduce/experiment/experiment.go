@@ -1,5 +1,6 @@
-// Package experiment holds what all experiments share: the command line, jobs with progress
-// reports, a store of results that survives an interrupted run, row splits and figures.
+// Package experiment provides the shared parts of all experiments: the command line, jobs
+// with progress reports, a store of results that survives an interrupted run, row splits
+// and figures.
 package experiment
 
 import (
@@ -24,31 +25,31 @@ type Experiment struct {
 	Name, Doc string
 	// Shared lists the shared flags that this experiment accepts.
 	Shared []string
-	// OptionalData is set if parts of the experiment run without --data. The experiment then
-	// reports itself which part needs the folder.
+	// OptionalData reports whether parts of the experiment run without --data. Such an
+	// experiment must itself report which part needs the folder.
 	OptionalData bool
-	// Resumes is set if results are stored in --out as they are measured.
+	// Resumes reports whether the experiment saves each result in --out at once.
 	Resumes bool
-	// New defines the experiment's own flags. It returns the function to call after flags are
-	// parsed.
+	// New defines the experiment's own flags. It returns the function that runs the
+	// experiment after the flags are parsed.
 	New func(flags *flag.FlagSet, shared *Settings) func(ctx context.Context) error
 }
 
-// Settings holds the values of the shared flags, and what Main opens because of them.
+// Settings holds the values of the shared flags, and resources that Main opens for them.
 type Settings struct {
 	Data, Models string
-	Sets         []string // nil: all
-	MethodNames  []string // nil: all
+	Sets         []string // nil means all
+	MethodNames  []string // nil means all
 	Seeds        int
-	Epochs       int // 0: chosen from the number of rows
+	Epochs       int // 0 means a number chosen from the number of rows
 	Parallel     int
 	Out, Library string
-	Trainer      train.Trainer // set for experiments with --ort-lib
+	Trainer      train.Trainer // only set for experiments with --ort-lib
 	Stdout       io.Writer
 	Stderr       io.Writer
 }
 
-func (e Experiment) has(flag string) bool { return slices.Contains(e.Shared, flag) }
+func (e Experiment) accepts(flag string) bool { return slices.Contains(e.Shared, flag) }
 
 // define defines the shared flags that e accepts.
 func (e Experiment) define(flags *flag.FlagSet, s *Settings) {
@@ -59,9 +60,9 @@ func (e Experiment) define(flags *flag.FlagSet, s *Settings) {
 		case "models":
 			flags.StringVar(&s.Models, name, "", "`folder` of the trained networks (default: models beside the data)")
 		case "sets":
-			names(flags, &s.Sets, name, "only these data sets, `a,b`")
+			listFlag(flags, &s.Sets, name, "only these data sets, `a,b`")
 		case "methods":
-			names(flags, &s.MethodNames, name, "only these methods, `a,b`")
+			listFlag(flags, &s.MethodNames, name, "only these methods, `a,b`")
 		case "seeds":
 			flags.IntVar(&s.Seeds, name, 20, "number of random splits")
 		case "epochs":
@@ -82,9 +83,9 @@ func (e Experiment) define(flags *flag.FlagSet, s *Settings) {
 	}
 }
 
-func names(flags *flag.FlagSet, to *[]string, name, usage string) {
+func listFlag(flags *flag.FlagSet, dst *[]string, name, usage string) {
 	flags.Func(name, usage, func(text string) error {
-		*to = strings.Split(text, ",")
+		*dst = strings.Split(text, ",")
 		return nil
 	})
 }
@@ -105,7 +106,7 @@ type usageError struct{ error }
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // Main runs the experiment that args[0] names. It returns the exit status: 0 for success, 1
-// for a failure, 2 for wrong usage.
+// for a failure and 2 for wrong usage.
 func Main(ctx context.Context, experiments []Experiment, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, experiments, args, &Settings{Stdout: stdout, Stderr: stderr})
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -152,11 +153,11 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 	switch {
 	case flags.NArg() > 0:
 		return Usagef("what is %q? flags begin with a dash", flags.Arg(0))
-	case e.has("data") && s.Data == "" && !e.OptionalData:
+	case e.accepts("data") && s.Data == "" && !e.OptionalData:
 		return Usagef("say where the data sets are with --data")
-	case e.has("seeds") && s.Seeds < 1 || s.Epochs < 0:
+	case e.accepts("seeds") && s.Seeds < 1 || s.Epochs < 0:
 		return Usagef("--seeds must be at least 1 and --epochs not negative")
-	case e.has("parallel") && s.Parallel < 1:
+	case e.accepts("parallel") && s.Parallel < 1:
 		return Usagef("--parallel is at least 1, not %d", s.Parallel)
 	}
 	if err := Distinct("--sets", s.Sets); err != nil {
@@ -165,7 +166,7 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 	if s.Models == "" {
 		s.Models = filepath.Join(s.Data, "..", "models")
 	}
-	if e.has("ort-lib") {
+	if e.accepts("ort-lib") {
 		options := fit.Options{Library: s.Library}
 		if s.Parallel > 1 {
 			options.Threads = 1
@@ -177,9 +178,9 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 		defer engine.Close()
 		s.Trainer = engine
 	}
-	if e.has("models") {
-		// These networks have so many features that large products are computed by ONNX
-		// Runtime.
+	if e.accepts("models") {
+		// These networks have many features, so ONNX Runtime computes large matrix
+		// products.
 		runtime, err := ort.Open(ctx, ort.Options{Library: s.Library})
 		if err != nil {
 			return err
@@ -206,8 +207,8 @@ func Numbers(flag, text string) ([]float64, error) {
 	return list, nil
 }
 
-// Distinct returns an error if a flag names one value twice, because it would be measured and
-// counted twice.
+// Distinct returns an error if a flag contains a value twice, because the experiment would
+// measure and count it twice.
 func Distinct[T comparable](flag string, named []T) error {
 	for i, v := range named {
 		if slices.Contains(named[:i], v) {
@@ -217,16 +218,17 @@ func Distinct[T comparable](flag string, named []T) error {
 	return nil
 }
 
-// Choose returns the elements of all that a flag names, in the order of names. If names is
-// nil, it returns all. The first nameOf gives an element's name; the others give aliases.
+// Choose returns the elements of all that names selects, in the order of names. If names is
+// nil, it returns all. The first function in nameOf gives an element's name, and the others
+// give its aliases. flag is the name of the flag in error messages.
 func Choose[T any](flag, kind string, names []string, all []T, nameOf ...func(T) string) ([]T, error) {
 	if names == nil {
 		return all, nil
 	}
-	var some []T
+	var chosen []T
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(v T) bool {
-			return slices.ContainsFunc(nameOf, func(of func(T) string) bool { return of(v) == name })
+			return slices.ContainsFunc(nameOf, func(alias func(T) string) bool { return alias(v) == name })
 		})
 		if i < 0 {
 			known := make([]string, len(all))
@@ -235,11 +237,11 @@ func Choose[T any](flag, kind string, names []string, all []T, nameOf ...func(T)
 			}
 			return nil, Usagef("there is no %s %q: choose among %s", kind, name, strings.Join(known, ", "))
 		}
-		some = append(some, all[i])
+		chosen = append(chosen, all[i])
 	}
-	named := make([]string, len(some))
-	for i, v := range some {
+	named := make([]string, len(chosen))
+	for i, v := range chosen {
 		named[i] = nameOf[0](v)
 	}
-	return some, Distinct(flag, named)
+	return chosen, Distinct(flag, named)
 }

@@ -62,15 +62,15 @@ func TestStore(t *testing.T) {
 
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	done, out := 0, filepath.Join(t.TempDir(), "results")
+	count, out := 0, filepath.Join(t.TempDir(), "results")
 	e := Experiment{Name: "long", Shared: []string{"out"}, Resumes: true, New: func(_ *flag.FlagSet, s *Settings) func(context.Context) error {
-		one := Job{What: "one", Run: func(context.Context, func(float64)) error { done++; cancel(); return nil }}
-		return func(ctx context.Context) error { return RunJobs(ctx, s, []Job{one, one, one}) }
+		job := Job{What: "one", Run: func(context.Context, func(float64)) error { count++; cancel(); return nil }}
+		return func(ctx context.Context) error { return RunJobs(ctx, s, []Job{job, job, job}) }
 	}}
 	var stdout, stderr bytes.Buffer
 	code := Main(ctx, []Experiment{e}, []string{"long", "--out", out}, &stdout, &stderr)
-	if code != 1 || !strings.Contains(stderr.String(), "results so far are in "+out) || done != 1 {
-		t.Errorf("after %d jobs: exit %d, %s", done, code, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "results so far are in "+out) || count != 1 {
+		t.Errorf("after %d jobs: exit %d, %s", count, code, &stderr)
 	}
 }
 
@@ -81,19 +81,20 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// A stored record is not measured again, and a failed one is not stored.
+// TestStoreOf checks that a stored record is not measured again and that a failed
+// measurement is not stored.
 func TestStoreOf(t *testing.T) {
 	s, err := OpenStore[string, note](filepath.Join(t.TempDir(), "r.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	failed := errors.New("failed")
+	failure := errors.New("failed")
 	for _, measured := range []struct {
 		value float64
 		err   error
 		want  note
-	}{{1, failed, note{}}, {2, nil, note{"a", 2}}, {3, failed, note{"a", 2}}} {
+	}{{1, failure, note{}}, {2, nil, note{"a", 2}}, {3, failure, note{"a", 2}}} {
 		got, err := s.Of("a", func() (note, error) { return note{"a", measured.value}, measured.err })
 		if err == nil && got != measured.want || err != nil && s.Has("a") {
 			t.Errorf("%v, %v; want %v", got, err, measured.want)

@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Figure is a plot in the common style. It remembers the first drawing error, and Save reports
-// it.
+// Figure is a plot in the common style. It stores the first drawing error, which Save
+// returns.
 type Figure struct {
 	*plot.Plot
 	err error
@@ -41,19 +41,19 @@ func NewFigure(title, x, y string) *Figure {
 	return &Figure{Plot: p}
 }
 
-// Ink is the colour of text and of everything without a colour of its own.
+// Ink returns the default colour of text and lines.
 func Ink() color.NRGBA { return RGB(0x333d4a, 0xff) }
 
-// Pale is the colour of lines that only guide the eye.
+// Pale returns the colour of lines that guide the eye.
 func Pale() color.NRGBA { return RGB(0xe3e7ec, 0xff) }
 
-// RGB returns the color 0xRRGGBB with an opacity.
+// RGB returns the colour 0xRRGGBB with opacity alpha.
 func RGB(rgb uint32, alpha uint8) color.NRGBA {
 	return color.NRGBA{uint8(rgb >> 16), uint8(rgb >> 8), uint8(rgb), alpha}
 }
 
-// Color returns the color of a series. The eight colors are distinguishable with most kinds of
-// colour blindness.
+// Color returns the colour of series i. The palette has eight colours that remain
+// distinguishable with most kinds of colour blindness.
 func Color(i int) color.NRGBA {
 	palette := [...]uint32{0x2f6fde, 0xe4572e, 0x1b9e77, 0x8e5bd0, 0xd99a00, 0x17a2b8, 0xc23b82, 0x6b7280}
 	return RGB(palette[i%len(palette)], 0xff)
@@ -88,7 +88,7 @@ func (f *Figure) Dashed(x, y []float64, ink color.Color, width float64) *plotter
 	return f.Line(x, y, ink, width, vg.Points(4), vg.Points(2))
 }
 
-// Dots draws each point as a glyph.
+// Dots draws a glyph at each point.
 func (f *Figure) Dots(x, y []float64, glyph draw.GlyphStyle) *plotter.Scatter {
 	dots, err := plotter.NewScatter(points(x, y))
 	if f.err = cmp.Or(f.err, err); err != nil {
@@ -103,7 +103,8 @@ func Dot(ink color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyl
 	return draw.GlyphStyle{Color: ink, Radius: vg.Points(radius), Shape: shape}
 }
 
-// Bars draws error bars below and above y. The width of the caps is in points.
+// Bars draws error bars of the lengths below and above around y. caps is the width of the
+// caps in points.
 func (f *Figure) Bars(x, y, below, above []float64, ink color.Color, caps float64) *plotter.YErrorBars {
 	errors := make(plotter.YErrors, len(x))
 	for i := range errors {
@@ -137,8 +138,9 @@ func Decades(low, high float64) plot.ConstantTicks {
 	return ticks
 }
 
-// Save writes a figure to path.png and path.svg. Several figures form rows of equal length
-// with aligned axes. Width and height are in centimeters.
+// Save writes figures to path.png and path.svg. Each argument in figures is a row, and all
+// rows must have the same length. The axes are aligned. Width and height are in
+// centimetres.
 func Save(path string, width, height float64, figures ...[]*Figure) error {
 	plots := make([][]*plot.Plot, len(figures))
 	for i, row := range figures {

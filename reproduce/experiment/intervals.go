@@ -55,7 +55,7 @@ func checkIntervals(lower, upper []float64, n int) {
 	}
 }
 
-// Level returns the quantiles of the first target at the level with this index.
+// Level returns the quantiles of the first target at level index level.
 func Level(q ood.Quantiles, level int) []float64 {
 	out := make([]float64, q.Rows)
 	for i := range out {
@@ -64,10 +64,10 @@ func Level(q ood.Quantiles, level int) []float64 {
 	return out
 }
 
-// Crossing reports how often quantiles cross, that is, the higher of two neighbouring levels
-// has the lower quantile. Each row has so many increasing levels. It returns the fraction of
-// rows with at least one crossing, and the fraction of neighbouring pairs that cross, over all
-// rows. Both are 0 for a single level.
+// Crossing measures how often quantiles cross, which means that the higher of two
+// neighbouring levels has the lower quantile. Each row of quantiles has the given number of
+// increasing levels. Crossing returns the fraction of rows with at least one crossing, and
+// the fraction of neighbouring pairs that cross. Both are 0 for a single level.
 func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 	n := float64(len(quantiles) / levels)
 	for q := range slices.Chunk(quantiles, levels) {
@@ -83,13 +83,13 @@ func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 	return rows, pairs
 }
 
-// Unsorted returns the quantiles of the rows of x as the networks output them,
-// n×targets×levels. They may cross, whereas predictions are sorted.
+// Unsorted returns quantiles of the rows of x as the networks output them,
+// n×targets×levels. Unlike the sorted quantiles of a prediction, they may cross.
 func Unsorted(c *mlp.Conditional, x blas32.General, levels []float64) ood.Quantiles {
 	all := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
 	for l, tau := range levels {
-		alone := mlp.Conditional{Regression: c.Regression, Grid: []float64{tau}}
-		q := alone.Quantiles(x, alone.Grid)
+		single := mlp.Conditional{Regression: c.Regression, Grid: []float64{tau}}
+		q := single.Quantiles(x, single.Grid)
 		for i := range x.Rows {
 			for t := range c.Networks {
 				all.Row(i, t)[l] = q.Row(i, t)[0]

@@ -10,15 +10,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-func near(t *testing.T, what string, got, want, tolerance float64) {
+func near(t *testing.T, label string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance) {
-		t.Errorf("%s is %v, want %v", what, got, want)
+		t.Errorf("%s is %v, want %v", label, got, want)
 	}
 }
 
-// TestGaussianIntervals compares with the values that forecasts.py computes for Gaussian
-// forecasts.
+// TestGaussianIntervals compares the measures with values that forecasts.py computed for
+// Gaussian forecasts.
 func TestGaussianIntervals(t *testing.T) {
 	raw, err := os.ReadFile("../../internal/numeric/measure/testdata/forecasts.json")
 	if err != nil {
@@ -33,9 +33,9 @@ func TestGaussianIntervals(t *testing.T) {
 		t.Fatal(err)
 	}
 	central := func(alpha float64) (lower, upper []float64) {
-		half := distuv.UnitNormal.Quantile(1 - alpha/2)
+		halfWidth := distuv.UnitNormal.Quantile(1 - alpha/2)
 		for i, mean := range r.Mean {
-			lower, upper = append(lower, mean-half*r.SD[i]), append(upper, mean+half*r.SD[i])
+			lower, upper = append(lower, mean-halfWidth*r.SD[i]), append(upper, mean+halfWidth*r.SD[i])
 		}
 		return lower, upper
 	}
@@ -54,7 +54,7 @@ func TestGaussianIntervals(t *testing.T) {
 
 func TestIntervals(t *testing.T) {
 	lower, upper, y := []float64{0, 0, 0, 0}, []float64{1, 2, 1, 2}, []float64{0.5, 2, 3, -1}
-	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // a target at an end is not inside
+	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // a target equal to a bound is not inside
 	near(t, "MPIW", MPIW(lower, upper), 1.5, 0)
 	near(t, "interval score", IntervalScore(lower, upper, y, 0.5), (1+2+(1+4*2)+(2+4*1))/4., 1e-12)
 	defer func() {

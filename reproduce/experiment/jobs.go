@@ -14,14 +14,15 @@ import (
 
 // Job is one part of a long experiment.
 type Job struct {
-	Kind string  // within a kind, running time is proportional to Cost
-	Cost float64 // in units of its kind
+	Kind string  // running time is proportional to Cost within a kind
+	Cost float64 // in arbitrary units for each kind
 	What string
-	Seed int // low seeds run first, so that an unfinished run has results of every setting
+	Seed int // jobs with low seeds run first, so an unfinished run has results for every setting
 	Run  func(ctx context.Context, progress func(share float64)) error
 }
 
-// RunJobs creates the output folder, runs jobs, s.Parallel at a time, and reports progress.
+// RunJobs creates the output folder and runs the jobs, at most s.Parallel at a time. It
+// reports progress.
 func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 	if err := os.MkdirAll(s.Out, 0o755); err != nil {
 		return err
@@ -32,33 +33,33 @@ func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 	return p.Run(ctx, jobs...)
 }
 
-// Progress runs jobs and reports how many are done. It estimates the time of kinds without a
-// finished job from the other kinds.
+// Progress runs jobs and reports how many are done. It estimates the remaining time. For
+// kinds without a finished job, the estimate uses the other kinds.
 type Progress struct {
 	mu       sync.Mutex
 	out      io.Writer
-	live     bool // the output is a terminal, so lines can be overwritten
+	live     bool // reports whether the output is a terminal, so that lines can be overwritten
 	parallel int
 
 	jobs, done int
-	left       map[string]float64 // cost of unfinished jobs, by kind
-	spent      map[string]float64 // seconds of finished jobs, by kind
+	remaining  map[string]float64 // cost of unfinished jobs, by kind
+	elapsed    map[string]float64 // seconds of finished jobs, by kind
 	cost       map[string]float64 // cost of finished jobs, by kind
 	running    map[*runningJob]bool
-	shown      time.Time
+	lastShown  time.Time
 }
 
 type runningJob struct {
 	Job
-	began time.Time
-	share float64
+	began    time.Time
+	fraction float64
 }
 
 // NewProgress returns a Progress that runs at most parallel jobs at a time.
 func NewProgress(out io.Writer, parallel int) *Progress {
 	p := &Progress{
 		out: out, parallel: parallel, running: map[*runningJob]bool{},
-		left: map[string]float64{}, spent: map[string]float64{}, cost: map[string]float64{},
+		remaining: map[string]float64{}, elapsed: map[string]float64{}, cost: map[string]float64{},
 	}
 	if f, ok := out.(*os.File); ok {
 		info, err := f.Stat()
@@ -67,15 +68,15 @@ func NewProgress(out io.Writer, parallel int) *Progress {
 	return p
 }
 
-// Expect adds jobs to the total that progress is reported against.
+// Expect adds jobs to the expected total.
 func (p *Progress) Expect(jobs ...Job) {
 	for _, j := range jobs {
 		p.jobs++
-		p.left[j.Kind] += j.Cost
+		p.remaining[j.Kind] += j.Cost
 	}
 }
 
-// Run runs jobs in order. They were announced with Expect.
+// Run starts the jobs in order. The caller must have passed them to Expect.
 func (p *Progress) Run(ctx context.Context, jobs ...Job) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.parallel)
@@ -85,7 +86,7 @@ func (p *Progress) Run(ctx context.Context, jobs ...Job) error {
 				return err
 			}
 			r := p.start(j)
-			if err := j.Run(ctx, func(share float64) { p.advance(r, share) }); err != nil {
+			if err := j.Run(ctx, func(fraction float64) { p.advance(r, fraction) }); err != nil {
 				return fmt.Errorf("%s: %w", j.What, err)
 			}
 			p.finish(r)
@@ -104,26 +105,26 @@ func (p *Progress) start(j Job) *runningJob {
 }
 
 // advance records the completed fraction of a running job.
-func (p *Progress) advance(r *runningJob, share float64) {
+func (p *Progress) advance(r *runningJob, fraction float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.share = share
-	if p.live && time.Since(p.shown) > time.Second/2 {
-		p.shown = time.Now()
+	r.fraction = fraction
+	if p.live && time.Since(p.lastShown) > time.Second/2 {
+		p.lastShown = time.Now()
 		fmt.Fprintf(p.out, "\r\x1b[K%d of %d, %s left", p.done, p.jobs, p.timeLeft())
 	}
 }
 
-// finish removes a job from the running ones and prints a line about it.
+// finish removes a job from the running jobs and prints a line about it.
 func (p *Progress) finish(r *runningJob) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, r)
 	p.done++
-	p.left[r.Kind] -= r.Cost
+	p.remaining[r.Kind] -= r.Cost
 	p.cost[r.Kind] += r.Cost
 	took := time.Since(r.began)
-	p.spent[r.Kind] += took.Seconds()
+	p.elapsed[r.Kind] += took.Seconds()
 	if p.live {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
@@ -133,11 +134,11 @@ func (p *Progress) finish(r *runningJob) {
 func (p *Progress) timeLeft() string {
 	var spent, cost float64
 	for kind := range p.cost {
-		spent, cost = spent+p.spent[kind], cost+p.cost[kind]
+		spent, cost = spent+p.elapsed[kind], cost+p.cost[kind]
 	}
 	for r := range p.running {
-		if r.share > .02 {
-			spent, cost = spent+time.Since(r.began).Seconds(), cost+r.share*r.Cost
+		if r.fraction > .02 {
+			spent, cost = spent+time.Since(r.began).Seconds(), cost+r.fraction*r.Cost
 		}
 	}
 	if cost == 0 {
@@ -145,16 +146,16 @@ func (p *Progress) timeLeft() string {
 	}
 	rate := func(kind string) float64 {
 		if p.cost[kind] > 0 {
-			return p.spent[kind] / p.cost[kind]
+			return p.elapsed[kind] / p.cost[kind]
 		}
 		return spent / cost
 	}
 	var seconds float64
-	for kind, left := range p.left {
-		seconds += left * rate(kind)
+	for kind, remaining := range p.remaining {
+		seconds += remaining * rate(kind)
 	}
 	for r := range p.running {
-		seconds -= r.share * r.Cost * rate(r.Kind)
+		seconds -= r.fraction * r.Cost * rate(r.Kind)
 	}
 	return time.Duration(max(seconds, 0) / float64(p.parallel) * float64(time.Second)).Round(time.Second).String()
 }

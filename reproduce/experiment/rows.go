@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 )
 
-// Split holds row numbers: a tenth of all rows for testing, a fifth of the others for
-// calibration, and the rest for fitting.
+// Split holds row indices. A tenth of all rows is for testing. A fifth of the remaining
+// rows is for calibration, and the rest is for fitting.
 type Split struct{ Fit, Cal, Test []int }
 
 // SplitRows splits n rows at random.
@@ -47,7 +47,7 @@ func Standardised(m blas32.General) blas32.General {
 	return out
 }
 
-// Indices returns 0 to n−1.
+// Indices returns the integers from 0 to n−1.
 func Indices(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -56,11 +56,11 @@ func Indices(n int) []int {
 	return out
 }
 
-// Values returns one number for each result.
-func Values[T any](results []T, figure func(T) float64) []float64 {
+// Values applies value to each result.
+func Values[T any](results []T, value func(T) float64) []float64 {
 	out := make([]float64, len(results))
 	for i, r := range results {
-		out[i] = figure(r)
+		out[i] = value(r)
 	}
 	return out
 }

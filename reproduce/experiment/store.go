@@ -19,18 +19,19 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Keyed is a record with a key: everything that the measurement depends on.
+// Keyed is a record with a key. The key must contain everything that the measurement
+// depends on.
 type Keyed[K comparable] interface{ Key() K }
 
-// Store is an append-only file of records, one JSON object a line.
+// Store is an append-only file of records, with one JSON object on each line.
 type Store[K comparable, R Keyed[K]] struct {
 	mu      sync.Mutex
 	file    *os.File
 	Records map[K]R
 }
 
-// OpenStore reads the records of an earlier run and appends after them. It drops an incomplete
-// last line.
+// OpenStore reads the records of an earlier run and appends new records to the same file.
+// It drops an incomplete last line.
 func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	s := &Store[K, R]{Records: map[K]R{}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -51,7 +52,7 @@ func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	return s, nil
 }
 
-// read adds all records to s and returns the offset after the last complete line.
+// read adds all records to s. It returns the offset after the last complete line.
 func (s *Store[K, R]) read(r io.Reader, path string) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
@@ -96,7 +97,7 @@ func (s *Store[K, R]) Add(records []R) error {
 	return err
 }
 
-// Of returns the record with this key. If there is none, it calls measure and stores the
+// Of returns the record with key k. If there is none, it calls measure and stores the
 // result.
 func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
 	if !s.Has(k) {
@@ -111,7 +112,7 @@ func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
 	return s.Records[k], nil
 }
 
-// Keep returns a Job.Run that stores the records that measure returns.
+// Keep returns a function for Job.Run that stores the records returned by measure.
 func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(share float64)) ([]R, error)) func(context.Context, func(float64)) error {
 	return func(ctx context.Context, progress func(float64)) error {
 		records, err := measure(ctx, progress)
@@ -151,7 +152,8 @@ func WriteCSV(path string, lines [][]string) error {
 	return WriteFile(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(lines) })
 }
 
-// Cells formats a line of a table, with floats rounded to so many significant digits.
+// Cells formats the cells of a table line. Floats have the given number of significant
+// digits.
 func Cells(digits int, values ...any) []string {
 	line := make([]string, len(values))
 	for i, v := range values {
@@ -163,7 +165,7 @@ func Cells(digits int, values ...any) []string {
 	return line
 }
 
-// Known returns v, or an empty cell if v is not finite.
+// Known returns v, or "" if v is not finite.
 func Known(v float64) any {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return ""
@@ -171,7 +173,7 @@ func Known(v float64) any {
 	return v
 }
 
-// WriteColumns writes columns of equal length below a header.
+// WriteColumns writes a header and columns of equal length to a CSV file.
 func WriteColumns(path string, header []string, columns [][]float64) error {
 	lines := [][]string{header}
 	for i := range columns[0] {
@@ -187,7 +189,8 @@ func WriteColumns(path string, header []string, columns [][]float64) error {
 // Digits formats v with n significant digits.
 func Digits(v float64, n int) string { return strconv.FormatFloat(v, 'g', n, 64) }
 
-// Short formats v with so many decimals and without a zero before the point.
+// Short formats v with the given number of decimals and without a leading zero. Values that
+// are not finite become ∞.
 func Short(v float64, decimals int) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return "∞"
@@ -195,9 +198,9 @@ func Short(v float64, decimals int) string {
 	return strings.TrimPrefix(strconv.FormatFloat(v, 'f', decimals, 64), "0")
 }
 
-// Across formats the mean and standard deviation of a number over results.
-func Across[T any](results []T, figure func(T) float64) string {
-	values := Values(results, figure)
+// Across formats the mean and the standard deviation of a value over results.
+func Across[T any](results []T, value func(T) float64) string {
+	values := Values(results, value)
 	if len(values) == 1 {
 		return fmt.Sprintf("%.3g", values[0])
 	}
