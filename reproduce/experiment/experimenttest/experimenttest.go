@@ -1,4 +1,4 @@
-// Package experimenttest runs experiments in tests, on small data.
+// Package experimenttest runs experiments on small data sets in tests.
 package experimenttest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Run runs an experiment as the command does.
+// Run runs an experiment like the command and returns its exit status and output.
 func Run(t *testing.T, e experiment.Experiment, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	orttest.Open(t)
@@ -24,8 +24,8 @@ func Run(t *testing.T, e experiment.Experiment, args ...string) (code int, stdou
 	return code, out.String(), err.String()
 }
 
-// Refused holds that each list of flags is wrong usage, for the reason that is
-// its key.
+// Refused checks that the experiment rejects each list of flags as wrong usage. The key of
+// a list must occur in the error message.
 func Refused(t *testing.T, e experiment.Experiment, lists map[string][]string) {
 	t.Helper()
 	for want, args := range lists {
@@ -35,17 +35,17 @@ func Refused(t *testing.T, e experiment.Experiment, lists map[string][]string) {
 	}
 }
 
-// Written holds that files are there, and no smaller.
-func Written(t *testing.T, dir string, least int64, names ...string) {
+// Written checks that files exist and have at least a minimum size in bytes.
+func Written(t *testing.T, dir string, minimum int64, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < least {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < minimum {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
 }
 
-// ReadCSV reads a table.
+// ReadCSV reads all lines of a CSV file, including the header.
 func ReadCSV(t *testing.T, path string) [][]string {
 	t.Helper()
 	f, err := os.Open(path)
@@ -60,7 +60,7 @@ func ReadCSV(t *testing.T, path string) [][]string {
 	return rows
 }
 
-// WriteFile writes a file of a new folder, and returns the folder.
+// WriteFile writes a file in a new temporary folder and returns the folder.
 func WriteFile(t *testing.T, name, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +70,8 @@ func WriteFile(t *testing.T, name, text string) string {
 	return dir
 }
 
-// Yacht writes a set called yacht with noise that grows.
+// Yacht writes a UCI set called yacht with random rows. The noise of its target grows with
+// the first input. It returns the data folder.
 func Yacht(t *testing.T) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -82,19 +83,19 @@ func Yacht(t *testing.T) string {
 	return WriteFile(t, filepath.Join("uci", "yacht.txt"), b.String())
 }
 
-// Digits writes a network under the name of one that is measured, mnist_cnn,
-// and images for it: digits, and letters out-of-domain.
+// Digits prepares data for the network mnist_cnn. The files contain a small digits model,
+// digits as mnist images, and letters as the OOD set fashion.
 func Digits(t *testing.T) (data, models string) {
 	t.Helper()
 	data, models = t.TempDir(), t.TempDir()
-	for from, to := range map[string]string{
+	for source, destination := range map[string]string{
 		"digits_resnet.onnx": filepath.Join(models, "mnist_cnn.onnx"), "digits.preprocess.json": filepath.Join(models, "mnist_cnn.preprocess.json"),
 		"digits_fit.npz": filepath.Join(data, "mnist_train.npz"), "digits_test.npz": filepath.Join(data, "mnist_test.npz"),
 		"letters.npz": filepath.Join(data, "fashion_test.npz"),
 	} {
-		content, err := os.ReadFile(filepath.Join("..", "..", "testmodels", from))
+		content, err := os.ReadFile(filepath.Join("..", "..", "testmodels", source))
 		if err == nil {
-			err = os.WriteFile(to, content, 0o644)
+			err = os.WriteFile(destination, content, 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)
