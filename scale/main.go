@@ -1,9 +1,10 @@
-// Command scale runs attach audit as an Apache Beam pipeline. It takes the same flags. It
-// scores in this process on Prism, or on the runner that Beam's own flags select, for example:
+// Command scale runs attach audit as an Apache Beam pipeline. It accepts the flags of
+// attach audit and of Beam. By default it scores in this process, on Beam's Prism runner.
+// Beam's flags can select another runner, for example:
 //
 //	scale model.attach --x 's3://bucket/day-*.parquet' -o audit --runner=flink --endpoint=localhost:8099
 //
-// The results have the same bytes as those of attach audit. Inputs and -o may be URLs of
+// The results are byte for byte those of attach audit. The inputs and -o may be URLs of
 // object storage.
 package main
 
@@ -40,7 +41,7 @@ func main() {
 	})
 }
 
-// run runs the audit, if this process is not a worker.
+// run runs the audit in a process that is not a worker.
 func run(ctx context.Context, args []string) (code int, err error) {
 	args, beamArgs := splitArgs(args)
 	if err := flag.CommandLine.Parse(beamArgs); err != nil {
@@ -73,13 +74,13 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	return code, err
 }
 
-// splitArgs separates the flags that Beam defines from all others.
-func splitArgs(args []string) (ours, beamArgs []string) {
+// splitArgs separates the flags of Beam from all other arguments.
+func splitArgs(args []string) (attachArgs, beamArgs []string) {
 	for i := 0; i < len(args); i++ {
 		name, _, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		f := flag.Lookup(name)
 		if !strings.HasPrefix(args[i], "--") || f == nil {
-			ours = append(ours, args[i])
+			attachArgs = append(attachArgs, args[i])
 			continue
 		}
 		b, ok := f.Value.(interface{ IsBoolFlag() bool })
@@ -90,27 +91,27 @@ func splitArgs(args []string) (ours, beamArgs []string) {
 		beamArgs = append(beamArgs, args[i]+"="+args[i+1])
 		i++
 	}
-	return ours, beamArgs
+	return attachArgs, beamArgs
 }
 
-// setWorkerDefaults makes the runner start workers as processes of this program, unless Beam's
-// flags say otherwise.
+// setWorkerDefaults makes a remote runner start this program in processes as its workers.
+// Beam's own flags take precedence.
 func setWorkerDefaults() error {
 	if slices.Contains([]string{"", "prism", "PrismRunner"}, *runners.Runner) && *jobopts.Endpoint == "" {
 		return nil
 	}
-	self, err := os.Executable()
+	executable, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	if *jobopts.WorkerBinary == "" {
-		*jobopts.WorkerBinary = self
+		*jobopts.WorkerBinary = executable
 	}
 	if *jobopts.EnvironmentType == "" {
 		*jobopts.EnvironmentType = "PROCESS"
 	}
 	if strings.EqualFold(*jobopts.EnvironmentType, "process") && *jobopts.EnvironmentConfig == "" {
-		*jobopts.EnvironmentConfig = fmt.Sprintf(`{"command": %q}`, self)
+		*jobopts.EnvironmentConfig = fmt.Sprintf(`{"command": %q}`, executable)
 	}
 	return nil
 }

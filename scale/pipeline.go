@@ -24,20 +24,20 @@ import (
 )
 
 // registerTypes registers the DoFn with Beam by name. Call it before beam.Init.
-func registerTypes() { register.DoFn2x1[context.Context, string, error](&score{}) }
+func registerTypes() { register.DoFn2x1[context.Context, string, error](&scoreFn{}) }
 
-// score is the only step of the pipeline: it scores shards and writes their parts to a folder.
-// It has no output. A runner may repeat a step, but parts of the same rows have the same name
-// and the same bytes, so repeating is harmless.
-type score struct {
+// scoreFn is the only step of the pipeline. It scores shards and writes their parts to a
+// folder, and has no output. A runner may repeat a step. This is harmless because parts of
+// the same rows have the same name and the same bytes.
+type scoreFn struct {
 	Options engine.Options
-	Dir     string // the folder that relative paths are relative to
-	Parts   string // folder or URL to which parts are written
-	Run     string // expected content of the file runs.txt
+	Dir     string // base folder of relative paths
+	Parts   string // folder or URL of the parts
+	Run     string // token of this run, the expected content of runFile
 }
 
-// ProcessElement scores shards, given as a list of engine.Shard in JSON.
-func (s *score) ProcessElement(ctx context.Context, list string) error {
+// ProcessElement scores shards. Its input is a JSON list of engine.Shard.
+func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
 	var shards []engine.Shard
 	if err := json.Unmarshal([]byte(list), &shards); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 	if err == nil {
 		err = w.score(ctx, s, shards)
 	}
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errReplaced) {
 		return nil
 	}
 	if err == nil || ctx.Err() != nil {
@@ -55,24 +55,24 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 	return w.recordFailure(ctx, s, engine.FailedName(shards[0]), err.Error())
 }
 
-// recordFailure writes the error of a shard next to the parts, for the program that started
-// the audit. If ProcessElement returned it instead, the runner would stop the other shards and
-// retry the same one.
-func (w *worker) recordFailure(ctx context.Context, s *score, name, why string) error {
-	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(why))
+// recordFailure writes the error of a shard next to the parts, where the program that
+// started the audit finds it. If ProcessElement returned the error, the runner would stop
+// the other shards and retry this one.
+func (w *worker) recordFailure(ctx context.Context, s *scoreFn, name, reason string) error {
+	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(reason))
 }
 
-// runFile is the file in the folder of parts with the token of the current run. A job
-// continues after its program was killed, and ends once the audit is started again.
+// runFile is a file in the folder of parts. It holds the token of the current run. A job
+// that outlives its program stops when a new run replaces the token.
 const runFile = "runs.txt"
 
-// planFile is the file in the folder of parts that describes the audit they belong to.
+// planFile is a file in the folder of parts. It describes the audit of these parts.
 const planFile = "run.json"
 
-// errOver stops the scoring of a run that another has replaced.
-var errOver = errors.New("the audit was started again elsewhere and continues there")
+// errReplaced ends the scoring of a run that a newer run replaced.
+var errReplaced = errors.New("the audit was started again elsewhere and continues there")
 
-// checkCurrent returns errOver if the audit was started again after this run began, or is
+// checkCurrent returns errReplaced if a newer run replaced this one, or if the audit is
 // complete.
 func (s *storage) checkCurrent(ctx context.Context, parts, token string) error {
 	paths, release, err := s.localFiles(ctx, parts, runFile, func(string) bool { return true })
@@ -89,29 +89,29 @@ func (s *storage) checkCurrent(ctx context.Context, parts, token string) error {
 			return err
 		}
 	}
-	return errOver
+	return errReplaced
 }
 
-func (w *worker) score(ctx context.Context, s *score, shards []engine.Shard) error {
+func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) error {
 	if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 		return err
 	}
 	from, to := shards[0].Number, shards[len(shards)-1].Number
-	have, release, err := w.storage.localFiles(ctx, s.Parts, commonPrefix(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
+	existing, release, err := w.storage.localFiles(ctx, s.Parts, commonPrefix(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
 	if err != nil {
 		return err
 	}
 	defer release()
-	return w.Score(ctx, shards, have, func(name string, part io.WriterTo) error {
+	return w.Score(ctx, shards, existing, func(name string, part io.WriterTo) error {
 		if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 			return err
 		}
 		return w.storage.put(ctx, s.Parts, name, part)
-	}, func(name, why string) error { return w.recordFailure(ctx, s, name, why) })
+	}, func(name, reason string) error { return w.recordFailure(ctx, s, name, reason) })
 }
 
-// commonPrefix returns the longest common prefix of the names of parts of the shards with the
-// numbers from and to.
+// commonPrefix returns the longest common prefix of the names of parts of shards number
+// from to number to.
 func commonPrefix(from, to int) string {
 	a, b := fmt.Sprintf("%06d", from), fmt.Sprintf("%06d", to)
 	for n := range a {
@@ -123,12 +123,14 @@ func commonPrefix(from, to int) string {
 }
 
 const (
-	// Small shards are scored in groups of at most this many, with at most this many bytes.
+	// Small shards form groups. A group has at most maxGroup shards and maxGroupBytes
+	// bytes.
 	maxGroup      = 256
 	maxGroupBytes = 1 << 18
 )
 
-// groupShards returns the elements of the pipeline: lists of shards as JSON.
+// groupShards groups small shards and returns each group as a JSON list. These lists are
+// the elements of the pipeline.
 func groupShards(shards []engine.Shard) (all []string, err error) {
 	for len(shards) > 0 {
 		n, size := 1, shards[0].Size
@@ -144,7 +146,7 @@ func groupShards(shards []engine.Shard) (all []string, err error) {
 	return all, nil
 }
 
-// worker scores shards. A process has one, whichever number of steps the runner starts in it.
+// worker scores shards. All steps in one process share a worker.
 type worker struct {
 	*engine.Worker
 	storage *storage
@@ -152,11 +154,11 @@ type worker struct {
 
 var (
 	workersMu sync.Mutex
-	workers   = map[string]*worker{} // by folder and options; only tests have more than one
+	workers   = map[string]*worker{} // keyed by folder and options; only tests have more than one
 )
 
-// workerFor returns the worker of this process, and makes it first if there is none.
-func workerFor(s *score) (*worker, error) {
+// workerFor returns the worker for this process. It creates the worker on first use.
+func workerFor(s *scoreFn) (*worker, error) {
 	workersMu.Lock()
 	defer workersMu.Unlock()
 	options, err := json.Marshal(s.Options)
@@ -169,7 +171,7 @@ func workerFor(s *score) (*worker, error) {
 	}
 	chdirErr := os.Chdir(s.Dir)
 	w := &worker{storage: newStorage()}
-	// The model is used after this element, so it does not get the element's context.
+	// The model outlives this element, so it must not use the element's context.
 	if w.Worker, err = command.NewAuditWorker(context.Background(), s.Options, os.Stderr, w.storage); err != nil {
 		if chdirErr != nil {
 			err = fmt.Errorf("%w (the folder of relative paths is not on this machine: %v; give URLs, or paths on a disk that all machines share)", err, chdirErr)
@@ -180,36 +182,36 @@ func workerFor(s *score) (*worker, error) {
 	return w, nil
 }
 
-// pipeline scores shards with Beam. It is the engine of an audit.
+// pipeline is the engine of an audit. It scores shards with Beam.
 type pipeline struct {
 	*storage
-	args  []string
-	dir   string   // local folder to which the audit is written
-	cloud string   // URL to which the result is uploaded, or empty
-	taken []string // names of the parts that were in cloud at the start
+	args         []string
+	dir          string   // local output folder
+	cloud        string   // URL to which the result is uploaded; may be empty
+	initialParts []string // names of the parts in cloud at the start
 }
 
-// newPipeline prepares an audit. If -o is a URL, it replaces the URL in the arguments by a
-// local folder.
+// newPipeline prepares an audit. If -o is a URL, it replaces this URL in the arguments with
+// a local folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
 	e := &pipeline{storage: s, args: args}
 	for i, arg := range args {
-		to := ""
+		output := ""
 		switch {
 		case (arg == "-o" || arg == "--o") && i+1 < len(args):
-			to, i = args[i+1], i+1
+			output, i = args[i+1], i+1
 		case strings.HasPrefix(arg, "-o=") || strings.HasPrefix(arg, "--o="):
-			_, to, _ = strings.Cut(arg, "=")
+			_, output, _ = strings.Cut(arg, "=")
 		default:
 			continue
 		}
-		e.dir = to
-		if !strings.Contains(to, "://") {
+		e.dir = output
+		if !strings.Contains(output, "://") {
 			continue
 		}
-		e.cloud = to
+		e.cloud = output
 		var err error
-		if e.dir, err = s.fetchAudit(ctx, to); err != nil {
+		if e.dir, err = s.fetchAudit(ctx, output); err != nil {
 			return nil, err
 		}
 		parts, err := os.ReadDir(filepath.Join(e.dir, "parts"))
@@ -217,32 +219,32 @@ func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, err
 			return nil, err
 		}
 		for _, p := range parts {
-			e.taken = append(e.taken, p.Name())
+			e.initialParts = append(e.initialParts, p.Name())
 		}
-		args[i] = strings.Replace(args[i], to, e.dir, 1)
+		args[i] = strings.Replace(args[i], output, e.dir, 1)
 	}
 	return e, nil
 }
 
-// Score runs the pipeline on shards and writes their parts.
+// Score runs the pipeline on shards and stores their parts in the folder parts.
 func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	to, err := filepath.Abs(parts)
+	partsFolder, err := filepath.Abs(parts)
 	if err != nil {
 		return err
 	}
 	if e.cloud != "" {
-		to = joinURL(e.cloud, "parts")
+		partsFolder = joinURL(e.cloud, "parts")
 	}
 	token := rand.Text()
-	if err := e.put(ctx, to, runFile, bytes.NewBufferString(token)); err != nil {
+	if err := e.put(ctx, partsFolder, runFile, bytes.NewBufferString(token)); err != nil {
 		return err
 	}
 	if e.cloud != "" {
-		if err := e.beginParts(ctx, to, parts); err != nil {
+		if err := e.beginParts(ctx, partsFolder, parts); err != nil {
 			return err
 		}
 	}
@@ -251,34 +253,34 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 		return err
 	}
 	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &score{Options: o, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
+	beam.ParDo0(s, &scoreFn{Options: o, Dir: dir, Parts: partsFolder, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
 	if err := beamx.Run(ctx, p); err != nil {
 		return fmt.Errorf("the Beam runner failed: %w", err)
 	}
-	if err := e.checkCurrent(ctx, to, token); err != nil {
+	if err := e.checkCurrent(ctx, partsFolder, token); err != nil {
 		return fmt.Errorf("%s: %w", e.dir, err)
 	}
 	if e.cloud == "" {
 		return nil
 	}
-	return e.get(ctx, to, "", func(string) bool { return true }, parts)
+	return e.get(ctx, partsFolder, "", func(string) bool { return true }, parts)
 }
 
-// beginParts prepares the folder of parts in the cloud. It first removes failures of shards,
-// and parts that no longer exist in the local folder. Then it uploads the plan, so that parts
-// of another audit are never next to it.
-func (e *pipeline) beginParts(ctx context.Context, to, parts string) error {
-	if err := e.remove(ctx, to, func(name string) bool {
-		_, gone := os.Stat(filepath.Join(parts, name))
-		return strings.HasSuffix(name, ".txt") && name != runFile && engine.IsPartFile(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+// beginParts prepares the folder of parts in the cloud. It removes recorded failures, and
+// parts that no longer exist in the local folder. Only then does it upload the plan, so the
+// plan never describes parts of another audit.
+func (e *pipeline) beginParts(ctx context.Context, cloudParts, parts string) error {
+	if err := e.remove(ctx, cloudParts, func(name string) bool {
+		_, statErr := os.Stat(filepath.Join(parts, name))
+		return strings.HasSuffix(name, ".txt") && name != runFile && engine.IsPartFile(name) || slices.Contains(e.initialParts, name) && errors.Is(statErr, fs.ErrNotExist)
 	}); err != nil {
 		return err
 	}
-	note, err := os.ReadFile(filepath.Join(parts, planFile))
+	plan, err := os.ReadFile(filepath.Join(parts, planFile))
 	if err != nil {
 		return err
 	}
-	return e.put(ctx, to, planFile, bytes.NewBuffer(note))
+	return e.put(ctx, cloudParts, planFile, bytes.NewBuffer(plan))
 }
 
 // finish uploads the result if -o is a URL.
@@ -289,16 +291,16 @@ func (e *pipeline) finish(ctx context.Context) error {
 	return e.publish(ctx, e.dir, e.cloud)
 }
 
-// withURL replaces the local folder in a text by the URL that the user gave.
+// withURL replaces the local output folder in a text with the URL that the user gave.
 func (e *pipeline) withURL(text string) string {
 	if e.cloud == "" {
 		return text
 	}
-	at, _, _ := strings.Cut(e.cloud, "?")
-	return strings.ReplaceAll(text, e.dir, strings.TrimSuffix(at, "/"))
+	baseURL, _, _ := strings.Cut(e.cloud, "?")
+	return strings.ReplaceAll(text, e.dir, strings.TrimSuffix(baseURL, "/"))
 }
 
-// urlWriter writes to standard error, with the URL in place of the local folder.
+// urlWriter writes to standard error and replaces the local folder with the URL.
 type urlWriter struct{ *pipeline }
 
 func (w urlWriter) Write(p []byte) (int, error) {

@@ -22,7 +22,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
-// TestMain runs the program itself if a test started this binary as one.
+// TestMain runs the scale program instead of the tests if a test started this binary as the
+// program.
 func TestMain(m *testing.M) {
 	if os.Getenv("SCALE_PROGRAM") != "" {
 		main()
@@ -30,9 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// folder makes a folder with a .attach file and five files of rows, changes to it, and returns
-// the audit.json that attach audit writes for the rows.
-func folder(t *testing.T) (want []byte) {
+// makeFolder changes to a new folder with a .attach file and five input files. It returns
+// the audit.json that attach audit writes for these files.
+func makeFolder(t *testing.T) (want []byte) {
 	t.Helper()
 	models, err := filepath.Abs("../testmodels")
 	if err != nil {
@@ -45,7 +46,7 @@ func folder(t *testing.T) (want []byte) {
 		copyFile(t, models+"/digits_test.npz", fmt.Sprintf("part-%d.npz", i))
 	}
 	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "single", "--every", "3")
-	return read(t, "single/audit.json")
+	return readFile(t, "single/audit.json")
 }
 
 func attach(t *testing.T, args ...string) {
@@ -56,14 +57,14 @@ func attach(t *testing.T, args ...string) {
 	}
 }
 
-func copyFile(t *testing.T, from, to string) {
+func copyFile(t *testing.T, source, destination string) {
 	t.Helper()
-	if err := os.WriteFile(to, read(t, from), 0o666); err != nil {
+	if err := os.WriteFile(destination, readFile(t, source), 0o666); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func read(t *testing.T, path string) []byte {
+func readFile(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -72,30 +73,30 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// scale returns the command that runs the program with args, started by wrapped if that is not
-// empty.
-func scale(ctx context.Context, t *testing.T, wrapped []string, args ...string) *exec.Cmd {
+// scaleCommand returns a command that runs the scale program with args. If wrapper is not
+// empty, the wrapper starts the program.
+func scaleCommand(ctx context.Context, t *testing.T, wrapper []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := append(append(wrapped, self), args...)
+	all := append(append(wrapper, self), args...)
 	cmd := exec.CommandContext(ctx, all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "SCALE_PROGRAM=1")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that a script can stop the processes that it started
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // lets a script stop the processes that it started
 	cmd.WaitDelay = time.Minute
 	return cmd
 }
 
-func same(t *testing.T, dir string, want []byte) {
+func checkAudit(t *testing.T, dir string, want []byte) {
 	t.Helper()
-	if !bytes.Equal(read(t, filepath.Join(dir, "audit.json")), want) {
+	if !bytes.Equal(readFile(t, filepath.Join(dir, "audit.json")), want) {
 		t.Errorf("%s/audit.json is not what attach audit writes", dir)
 	}
 }
 
-func figures(t *testing.T, content []byte) (a audit.Audit) {
+func parseAudit(t *testing.T, content []byte) (a audit.Audit) {
 	t.Helper()
 	if err := json.Unmarshal(content, &a); err != nil {
 		t.Fatal(err)
@@ -103,77 +104,78 @@ func figures(t *testing.T, content []byte) (a audit.Audit) {
 	return a
 }
 
-// TestPrism holds that an audit on Prism equals that of attach audit: to a folder, to a
-// bucket, when files are added, and when it is resumed after a bad file.
+// TestPrism compares audits on Prism with those of attach audit. It covers local folders, a
+// bucket, added files and resuming after a bad file.
 func TestPrism(t *testing.T) {
 	network, err := filepath.Abs("../testmodels/digits_resnet.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
 	network = "file://" + network
-	want := folder(t)
+	want := makeFolder(t)
 	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok := func(args ...string) {
+	mustRun := func(args ...string) {
 		t.Helper()
-		if out, err := scale(t.Context(), t, nil, args...).CombinedOutput(); err != nil {
+		if out, err := scaleCommand(t.Context(), t, nil, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	ok("m.attach", "--x", "part-*.npz", "-o", "prism", "--every", "3")
-	same(t, "prism", want)
-	if !bytes.Equal(read(t, "prism/scores.parquet"), read(t, "single/scores.parquet")) {
+	mustRun("m.attach", "--x", "part-*.npz", "-o", "prism", "--every", "3")
+	checkAudit(t, "prism", want)
+	if !bytes.Equal(readFile(t, "prism/scores.parquet"), readFile(t, "single/scores.parquet")) {
 		t.Error("prism/scores.parquet is not what attach audit writes")
 	}
 
 	bucket := "file://" + dir
-	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
-	same(t, "cloud", want)
-	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
-		t.Errorf("the bucket holds %v", left)
+	mustRun(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
+	checkAudit(t, "cloud", want)
+	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 4 {
+		t.Errorf("the bucket holds %v", remaining)
 	}
-	// The earlier result stays until the new one is complete.
+	// The earlier result must stay until the new one is complete.
 	copyFile(t, "part-0.npz", "part-5.npz")
 	if err := os.WriteFile("part-6.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	added, err := scale(t.Context(), t, nil, bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3").CombinedOutput()
-	if err == nil || !strings.Contains(string(added), "attach: part-6.npz: ") || !strings.Contains(string(added), "; "+bucket+"/cloud still holds the earlier audit") {
-		t.Errorf("%v: %s", err, added)
+	output, err := scaleCommand(t.Context(), t, nil, bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3").CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "attach: part-6.npz: ") || !strings.Contains(string(output), "; "+bucket+"/cloud still holds the earlier audit") {
+		t.Errorf("%v: %s", err, output)
 	}
-	same(t, "cloud", want)
-	if left, _ := filepath.Glob("cloud/parts/*"); len(left) < 2 {
-		t.Errorf("the folder of parts holds %v", left)
+	checkAudit(t, "cloud", want)
+	if remaining, _ := filepath.Glob("cloud/parts/*"); len(remaining) < 2 {
+		t.Errorf("the folder of parts holds %v", remaining)
 	}
 	if err := os.Remove("part-6.npz"); err != nil {
 		t.Fatal(err)
 	}
-	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
+	mustRun(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "more", "--every", "3")
-	same(t, "cloud", read(t, "more/audit.json"))
-	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
-		t.Errorf("the bucket holds %v", left)
+	checkAudit(t, "cloud", readFile(t, "more/audit.json"))
+	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 4 {
+		t.Errorf("the bucket holds %v", remaining)
 	}
 	if err := os.Remove("part-5.npz"); err != nil {
 		t.Fatal(err)
 	}
 
-	// Keys of rows begin with the file names as the user gave them.
-	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
-	got := figures(t, read(t, "urls/audit.json"))
-	if wanted := figures(t, want); got.Inputs != wanted.Inputs || got.Discoveries != wanted.Discoveries || got.Outliers != wanted.Outliers || len(got.Shards) != 5 ||
-		got.Shards[4].Name != bucket+"/part-4.npz" || got.HighestScoring[0].Key != bucket+"/"+wanted.HighestScoring[0].Key {
-		t.Errorf("%+v, want %+v", got, wanted)
+	// Keys of rows must begin with the file names as the user gave them.
+	mustRun("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
+	got := parseAudit(t, readFile(t, "urls/audit.json"))
+	if expected := parseAudit(t, want); got.Inputs != expected.Inputs || got.Discoveries != expected.Discoveries || got.Outliers != expected.Outliers || len(got.Shards) != 5 ||
+		got.Shards[4].Name != bucket+"/part-4.npz" || got.HighestScoring[0].Key != bucket+"/"+expected.HighestScoring[0].Key {
+		t.Errorf("%+v, want %+v", got, expected)
 	}
 
-	// A file that cannot be read does not stop the others, and the same command resumes.
-	good := read(t, "part-3.npz")
+	// A file that cannot be read must not stop the others, and the same command must
+	// resume.
+	good := readFile(t, "part-3.npz")
 	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := scale(t.Context(), t, nil, "m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3").CombinedOutput()
+	out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3").CombinedOutput()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(string(out), "attach: part-3.npz: ") || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -183,11 +185,11 @@ func TestPrism(t *testing.T) {
 	if err := os.WriteFile("part-3.npz", good, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
-	same(t, "again", want)
+	mustRun("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
+	checkAudit(t, "again", want)
 
-	// Errors name files by URL, not by local copy. A URL for --model replaces a model that was
-	// not copied.
+	// Errors must name files by URL instead of their local copy. The flag --model with a
+	// URL replaces a model that is not on this machine.
 	if err := os.WriteFile("bad.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -200,25 +202,25 @@ func TestPrism(t *testing.T) {
 		{nil, "attach: " + bucket + "/m.attach: the model that it was fitted for is not on this machine; name the URL of the model with --model\n"},
 		{[]string{"--model", network}, "attach: " + bucket + "/bad.npz: not a valid NumPy file: it is no archive, or one cut short"},
 	} {
-		out, err := scale(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
+		out, err := scaleCommand(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
 		if err == nil || !strings.HasPrefix(string(out), c.want) || strings.Contains(string(out), tmp) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
 
-	// A bucket can be resumed too, even if a part was damaged and a file changed.
+	// A bucket must also resume after a part was damaged and a file changed.
 	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	cloud := []string{"m.attach", "--x", bucket + "/part-{0..1}.npz", "--x", bucket + "/part-[2-4]*.npz", "-o", bucket + "/again2", "--every=3"}
-	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "part-3.npz: ") {
+	if out, err := scaleCommand(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "part-3.npz: ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	parts, _ := filepath.Glob("again2/parts/*.parquet")
 	if len(parts) != 4 {
 		t.Fatalf("the parts are %v", parts)
 	}
-	damaged := read(t, parts[0])
+	damaged := readFile(t, parts[0])
 	damaged[len(damaged)/2] ^= 1
 	if err := os.WriteFile(parts[0], damaged, 0o666); err != nil {
 		t.Fatal(err)
@@ -227,21 +229,21 @@ func TestPrism(t *testing.T) {
 	if err := os.WriteFile("part-3.npz", good, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err = scale(t.Context(), t, nil, cloud...).CombinedOutput()
+	out, err = scaleCommand(t.Context(), t, nil, cloud...).CombinedOutput()
 	if err != nil || strings.Count(string(out), "note: ") != 2 || !strings.Contains(string(out), "note: "+bucket+"/again2/parts/000000-000000000000.parquet: ") || !strings.Contains(string(out), "/part-1.npz changed (") {
 		t.Errorf("%v: %s", err, out)
 	}
 	cloud[6] = bucket + "/new"
-	ok(cloud...)
-	same(t, "again2", read(t, "new/audit.json"))
+	mustRun(cloud...)
+	checkAudit(t, "again2", readFile(t, "new/audit.json"))
 	copyFile(t, "part-0.npz", "part-1.npz")
-	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz, which has changed since (") {
+	if out, err := scaleCommand(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz, which has changed since (") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// TestTogether holds that small files are scored in groups, that a bad file does not stop the
-// others, and that a second run scores only what is missing.
+// TestTogether checks that small files are scored in groups, that a bad file does not stop
+// the others, and that a second run scores only the missing files.
 func TestTogether(t *testing.T) {
 	models, err := filepath.Abs("../testmodels")
 	if err != nil {
@@ -256,55 +258,55 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "-o", "single")
-	good := read(t, bad)
+	good := readFile(t, bad)
 	if err := os.WriteFile(bad, []byte("x\nno number\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput()
+	out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput()
 	if err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out[1]").CombinedOutput(); err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
+	if out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out[1]").CombinedOutput(); err == nil || !strings.HasPrefix(string(out), "attach: "+bad+": ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	parts, _ := filepath.Glob("out/parts/*.parquet")
 	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
 		t.Errorf("the parts are %v", parts)
 	}
-	// With --skip-bad, a bad file is left out, and so is a file without rows.
-	out, err = scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out3").CombinedOutput()
+	// The flag --skip-bad leaves out bad files and files without rows.
+	out, err = scaleCommand(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out3").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "note: left out a file that cannot be read: "+bad+": line 2: ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "single3")
-	same(t, "out3", read(t, "single3/audit.json"))
-	if !bytes.Equal(read(t, "out3/run.json"), read(t, "single3/run.json")) {
+	checkAudit(t, "out3", readFile(t, "single3/audit.json"))
+	if !bytes.Equal(readFile(t, "out3/run.json"), readFile(t, "single3/run.json")) {
 		t.Error("out3/run.json is not what attach audit writes")
 	}
 	if err := os.WriteFile(bad, []byte("x\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		out, err = scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out2").CombinedOutput()
+		out, err = scaleCommand(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out2").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "note: left out 1 file without rows: "+bad) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
 	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "single2")
-	same(t, "out2", read(t, "single2/audit.json"))
+	checkAudit(t, "out2", readFile(t, "single2/audit.json"))
 	if err := os.WriteFile(bad, good, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput(); err != nil {
+	if out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "-o", "out").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	same(t, "out", read(t, "single/audit.json"))
-	if !bytes.Equal(read(t, "out/scores.parquet"), read(t, "single/scores.parquet")) {
+	checkAudit(t, "out", readFile(t, "single/audit.json"))
+	if !bytes.Equal(readFile(t, "out/scores.parquet"), readFile(t, "single/scores.parquet")) {
 		t.Error("out/scores.parquet is not what attach audit writes")
 	}
 }
 
-// TestCommonPrefix holds that the names of parts of shards in a range begin with the common
+// TestCommonPrefix checks that names of parts in a range of shards begin with the common
 // prefix.
 func TestCommonPrefix(t *testing.T) {
 	for _, c := range []struct {
@@ -322,29 +324,29 @@ func TestCommonPrefix(t *testing.T) {
 	}
 }
 
-// TestVersions holds that both modules use the same versions of Parquet and its compression,
-// so that scores.parquet has the same bytes.
+// TestVersions checks that both modules use the same versions of the Parquet and
+// compression libraries. Otherwise, scores.parquet could have different bytes.
 func TestVersions(t *testing.T) {
-	ours, theirs := string(read(t, "go.mod")), string(read(t, "../go.mod"))
+	scaleMod, attachMod := string(readFile(t, "go.mod")), string(readFile(t, "../go.mod"))
 	for _, module := range []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"} {
 		find := regexp.MustCompile(regexp.QuoteMeta(module) + ` v\S+`)
-		if a, b := find.FindString(ours), find.FindString(theirs); a == "" || a != b {
+		if a, b := find.FindString(scaleMod), find.FindString(attachMod); a == "" || a != b {
 			t.Errorf("%q and %q", a, b)
 		}
 	}
 }
 
-// TestFlags holds that no flag of attach audit is also a flag of Beam.
+// TestFlags checks that no flag of attach audit is also a flag of Beam.
 func TestFlags(t *testing.T) {
 	args := []string{"m.attach", "--x", "a", "-o", "b", "--every=3", "--fdr", ".1", "--verbose", "--model", "c", "--alpha", ".1", "--level", ".9", "--device", "0", "--threads", "1", "--batch", "2", "--groups", "d"}
-	ours, beamArgs := splitArgs(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
-	if strings.Join(ours, " ") != strings.Join(args, " ") || strings.Join(beamArgs, " ") != "--runner=flink --endpoint=localhost:1 --async --parallelism=2" {
-		t.Errorf("%q and %q", ours, beamArgs)
+	attachArgs, beamArgs := splitArgs(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
+	if strings.Join(attachArgs, " ") != strings.Join(args, " ") || strings.Join(beamArgs, " ") != "--runner=flink --endpoint=localhost:1 --async --parallelism=2" {
+		t.Errorf("%q and %q", attachArgs, beamArgs)
 	}
 }
 
-// TestFlink holds that an audit on a cluster of two TaskManagers equals that of attach audit,
-// although one is killed during it, and that no worker is left.
+// TestFlink runs an audit on a cluster with two TaskManagers and kills one of them. The
+// result must equal that of attach audit, and no worker process may remain.
 func TestFlink(t *testing.T) {
 	if os.Getenv("SCALE_FLINK") == "" {
 		t.Skip("it takes minutes, Java, and 150 MB by Maven on first use: set SCALE_FLINK=1")
@@ -358,7 +360,7 @@ func TestFlink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder(t)
+	makeFolder(t)
 	const shards = 30
 	for i := range shards {
 		copyFile(t, "part-0.npz", fmt.Sprintf("many-%d.npz", i))
@@ -368,7 +370,7 @@ func TestFlink(t *testing.T) {
 	for _, name := range []string{"BEAM_PORT", "REST_PORT", "RPC_PORT"} {
 		t.Setenv(name, freePort(t))
 	}
-	cmd := scale(t.Context(), t, []string{script}, "m.attach", "--x", "many-*.npz", "-o", "cluster", "--batch", "1", "--runner=flink", "--endpoint=localhost:"+os.Getenv("BEAM_PORT"), "--parallelism=2")
+	cmd := scaleCommand(t.Context(), t, []string{script}, "m.attach", "--x", "many-*.npz", "-o", "cluster", "--batch", "1", "--runner=flink", "--endpoint=localhost:"+os.Getenv("BEAM_PORT"), "--parallelism=2")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -388,7 +390,7 @@ func TestFlink(t *testing.T) {
 			if killed || len(parts) < 2 {
 				continue
 			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(read(t, filepath.Join(os.Getenv("FLINK_DIR"), "taskmanager-1.pid")))))
+			pid, err := strconv.Atoi(strings.TrimSpace(string(readFile(t, filepath.Join(os.Getenv("FLINK_DIR"), "taskmanager-1.pid")))))
 			if err == nil {
 				err = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -400,11 +402,11 @@ func TestFlink(t *testing.T) {
 	if !killed {
 		t.Error("the audit was done before a TaskManager could be killed")
 	}
-	same(t, "cluster", read(t, "whole/audit.json"))
+	checkAudit(t, "cluster", readFile(t, "whole/audit.json"))
 	time.Sleep(3 * time.Second)
 	self, _ := os.Executable()
-	if left, _ := exec.Command("pgrep", "-f", self+" --id=").Output(); len(left) > 0 {
-		t.Errorf("workers are left: %s", left)
+	if remaining, _ := exec.Command("pgrep", "-f", self+" --id=").Output(); len(remaining) > 0 {
+		t.Errorf("workers are left: %s", remaining)
 	}
 }
 

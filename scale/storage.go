@@ -26,19 +26,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
-// storage reads and writes files in folders and in object storage. It is safe for concurrent
-// use.
+// storage reads and writes files in local folders and in object storage. It is safe for
+// concurrent use.
 type storage struct {
-	opening sync.Mutex
+	mu      sync.Mutex
 	buckets map[string]*blob.Bucket
 }
 
-// tempRoot returns the folder of all local copies of this process.
+// tempRoot returns the root folder of all local copies of this process.
 var tempRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "attach-scale-") })
 
 func newStorage() *storage { return &storage{buckets: map[string]*blob.Bucket{}} }
 
-// newCopyDir makes a new folder for local copies.
+// newCopyDir creates a new folder for local copies.
 func newCopyDir() (string, error) {
 	dir, err := tempRoot()
 	if err != nil {
@@ -47,14 +47,14 @@ func newCopyDir() (string, error) {
 	return os.MkdirTemp(dir, "")
 }
 
-// removeCopies removes all copies of this process.
+// removeCopies removes all local copies of this process.
 func removeCopies() {
 	if dir, err := tempRoot(); err == nil {
 		os.RemoveAll(dir)
 	}
 }
 
-// open opens the bucket of a URL and returns it with the key.
+// open opens the bucket of a URL. It also returns the key that the URL names.
 func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key string, err error) {
 	u, err := url.Parse(name)
 	if err != nil {
@@ -65,12 +65,12 @@ func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key st
 	if u.Scheme == "file" {
 		u.Path = "/"
 		q := u.Query()
-		q.Set("no_tmp_dir", "true") // otherwise files are moved between disks
-		q.Set("metadata", "skip")   // otherwise each file gets a second one for its metadata
+		q.Set("no_tmp_dir", "true") // avoids moving files between disks
+		q.Set("metadata", "skip")   // avoids a second file with metadata for each file
 		u.RawQuery = q.Encode()
 	}
-	s.opening.Lock()
-	defer s.opening.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if b = s.buckets[u.String()]; b == nil {
 		if b, err = blob.OpenBucket(ctx, u.String()); err != nil {
 			return nil, "", fmt.Errorf("%s: %w", name, err)
@@ -80,49 +80,49 @@ func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key st
 	return b, key, nil
 }
 
-// withPath returns a URL with another path and the same query.
-func withPath(name string, to func(at string) string) string {
-	at, query, hasQuery := strings.Cut(name, "?")
+// withPath replaces the part of a URL before its query.
+func withPath(name string, newPath func(base string) string) string {
+	base, query, hasQuery := strings.Cut(name, "?")
 	if hasQuery {
-		return to(at) + "?" + query
+		return newPath(base) + "?" + query
 	}
-	return to(at)
+	return newPath(base)
 }
 
-// joinURL returns the URL of a file in the folder of a URL.
+// joinURL returns the URL of a file in a folder, given the folder's URL.
 func joinURL(folder, name string) string {
-	return withPath(folder, func(at string) string { return strings.TrimSuffix(at, "/") + "/" + name })
+	return withPath(folder, func(base string) string { return strings.TrimSuffix(base, "/") + "/" + name })
 }
 
-// list returns the objects whose keys have a prefix.
-func list(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
+// listObjects returns the objects with the given key prefix.
+func listObjects(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
 	for it := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
-		one, err := it.Next(ctx)
+		object, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, one)
+		all = append(all, object)
 	}
 }
 
-// Shards returns the files and folders that a URL matches. The URL names one of them, is a
-// pattern such as s3://bucket/day-*.parquet, or names a folder of files of rows.
+// Shards returns the files and folders that a URL matches. The URL names a single file, a
+// pattern such as s3://bucket/day-*.parquet, or a folder of input files.
 func (s *storage) Shards(ctx context.Context, name string) (shards []string, err error) {
-	at, _, _ := strings.Cut(name, "?")
-	names, err := inputs.Expand(at)
+	pattern, _, _ := strings.Cut(name, "?")
+	names, err := inputs.Expand(pattern)
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range names {
-		one = withPath(name, func(string) string { return one })
-		some, err := s.shards(ctx, one)
+	for _, expanded := range names {
+		expanded = withPath(name, func(string) string { return expanded })
+		matches, err := s.shards(ctx, expanded)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", one, err)
+			return nil, fmt.Errorf("%s: %w", expanded, err)
 		}
-		shards = append(shards, some...)
+		shards = append(shards, matches...)
 	}
 	return shards, nil
 }
@@ -132,15 +132,15 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	if err != nil {
 		return nil, err
 	}
-	sibling := func(newKey string) string { // name with another key
-		return withPath(name, func(at string) string { return strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + newKey })
+	sibling := func(newKey string) string { // same URL with another key
+		return withPath(name, func(base string) string { return strings.TrimSuffix(strings.TrimSuffix(base, "/"), key) + newKey })
 	}
 	if i := strings.IndexAny(key, "*["); i >= 0 {
-		found, err := list(ctx, b, key[:i], "")
+		objects, err := listObjects(ctx, b, key[:i], "")
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range found {
+		for _, o := range objects {
 			if ok, err := path.Match(key, o.Key); err != nil {
 				return nil, errors.New("invalid pattern: write * for any characters")
 			} else if ok {
@@ -155,19 +155,19 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	if isFile, err := s.isFile(ctx, b, key); err != nil || isFile {
 		return []string{name}, err
 	}
-	found, err := list(ctx, b, key+"/", "/")
-	if err == nil && found == nil {
+	objects, err := listObjects(ctx, b, key+"/", "/")
+	if err == nil && objects == nil {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, o := range found {
-		names = append(names, strings.TrimPrefix(o.Key, key+"/")) // names of folders end in a slash
+	for _, o := range objects {
+		names = append(names, strings.TrimPrefix(o.Key, key+"/")) // folder names end in a slash
 	}
-	for _, one := range inputs.FilesOfRows(names) {
-		shards = append(shards, sibling(key+"/"+one))
+	for _, file := range inputs.FilesOfRows(names) {
+		shards = append(shards, sibling(key+"/"+file))
 	}
 	if shards == nil {
 		shards = []string{sibling(key)}
@@ -176,28 +176,29 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	return shards, nil
 }
 
-// Stamps returns the stamps of the files and folders of URLs. It lists each folder only once.
+// Stamps returns the stamps of the files and folders of URLs. It lists each parent folder
+// only once.
 func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, error) {
 	type folder struct {
 		bucket *blob.Bucket
 		prefix string // common prefix of the keys
 		files  map[string]*blob.ListObject
 	}
-	type place struct {
+	type folderKey struct {
 		bucket *blob.Bucket
 		dir    string
 	}
-	folders := map[place]*folder{}
-	at := make([]place, len(urls))
+	folders := map[folderKey]*folder{}
+	folderKeys := make([]folderKey, len(urls))
 	keys := make([]string, len(urls))
 	for i, name := range urls {
 		b, key, err := s.open(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		at[i], keys[i] = place{b, path.Dir(key)}, key
-		if f := folders[at[i]]; f == nil {
-			folders[at[i]] = &folder{bucket: b, prefix: key}
+		folderKeys[i], keys[i] = folderKey{b, path.Dir(key)}, key
+		if f := folders[folderKeys[i]]; f == nil {
+			folders[folderKeys[i]] = &folder{bucket: b, prefix: key}
 		} else {
 			for !strings.HasPrefix(key, f.prefix) {
 				f.prefix = f.prefix[:len(f.prefix)-1]
@@ -206,14 +207,14 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, er
 	}
 	stamps := make([]engine.Stamp, len(urls))
 	for i, name := range urls {
-		f := folders[at[i]]
+		f := folders[folderKeys[i]]
 		if f.files == nil {
-			found, err := list(ctx, f.bucket, f.prefix, "/")
+			objects, err := listObjects(ctx, f.bucket, f.prefix, "/")
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			f.files = map[string]*blob.ListObject{}
-			for _, o := range found {
+			for _, o := range objects {
 				if !o.IsDir {
 					f.files[o.Key] = o
 				}
@@ -223,20 +224,20 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, er
 			stamps[i] = stampOf([]*blob.ListObject{o})
 			continue
 		}
-		found, err := list(ctx, f.bucket, keys[i]+"/", "")
-		if err == nil && len(found) == 0 {
+		objects, err := listObjects(ctx, f.bucket, keys[i]+"/", "")
+		if err == nil && len(objects) == 0 {
 			err = fs.ErrNotExist
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		stamps[i] = stampOf(found)
-		stamps[i].Files = len(found)
+		stamps[i] = stampOf(objects)
+		stamps[i].Files = len(objects)
 	}
 	return stamps, nil
 }
 
-// stampOf returns a stamp of all objects, with their sizes, times and MD5 digests.
+// stampOf returns a stamp that covers the sizes, times and MD5 digests of all objects.
 func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	members := sha256.New()
 	for _, o := range all {
@@ -250,16 +251,16 @@ func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	return stamp
 }
 
-// isFile reports whether a key is a file.
+// isFile reports whether the key names a file.
 func (s *storage) isFile(ctx context.Context, b *blob.Bucket, key string) (bool, error) {
-	found, err := list(ctx, b, key, "/")
-	return slices.ContainsFunc(found, func(o *blob.ListObject) bool { return o.Key == key && !o.IsDir }), err
+	objects, err := listObjects(ctx, b, key, "/")
+	return slices.ContainsFunc(objects, func(o *blob.ListObject) bool { return o.Key == key && !o.IsDir }), err
 }
 
-// Fetch copies the file or folder of a URL to this machine, under its own name, until release
-// is called. For a model it also copies files whose names begin with the model's, because
-// large models keep their weights in such files.
-func (s *storage) Fetch(ctx context.Context, name string) (at string, release func(), err error) {
+// Fetch copies the file or folder of a URL to this machine and keeps its name. The copy
+// exists until release is called. For an ONNX model, Fetch also copies files whose names
+// begin with the model's name, because large models keep their weights in such files.
+func (s *storage) Fetch(ctx context.Context, name string) (localPath string, release func(), err error) {
 	b, key, err := s.open(ctx, name)
 	if err != nil {
 		return "", nil, err
@@ -274,19 +275,19 @@ func (s *storage) Fetch(ctx context.Context, name string) (at string, release fu
 	if !isFile {
 		prefix += "/"
 	}
-	var found []*blob.ListObject
+	var objects []*blob.ListObject
 	if err == nil && isFile && path.Ext(key) != ".onnx" {
-		found = []*blob.ListObject{{Key: key}}
+		objects = []*blob.ListObject{{Key: key}}
 	} else if err == nil {
-		found, err = list(ctx, b, prefix, "")
+		objects, err = listObjects(ctx, b, prefix, "")
 	}
-	if err == nil && len(found) == 0 {
+	if err == nil && len(objects) == 0 {
 		err = fs.ErrNotExist
 	}
-	above := strings.TrimSuffix(key, path.Base(key))
-	for _, o := range found {
+	parentPrefix := strings.TrimSuffix(key, path.Base(key))
+	for _, o := range objects {
 		if err == nil {
-			err = download(ctx, b, o.Key, filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(o.Key, above))))
+			err = download(ctx, b, o.Key, filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(o.Key, parentPrefix))))
 		}
 	}
 	if err != nil {
@@ -296,23 +297,23 @@ func (s *storage) Fetch(ctx context.Context, name string) (at string, release fu
 	return filepath.Join(dir, path.Base(key)), release, nil
 }
 
-func download(ctx context.Context, b *blob.Bucket, key, to string) error {
+func download(ctx context.Context, b *blob.Bucket, key, destination string) error {
 	r, err := b.NewReader(ctx, key, nil)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Dir(destination), 0o777); err != nil {
 		return err
 	}
-	return atomicfile.WriteFile(ctx, to, func(w io.Writer) error {
+	return atomicfile.WriteFile(ctx, destination, func(w io.Writer) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
 }
 
-// localFiles returns the files of a folder whose names have the prefix and match. If the
-// folder is a URL, they are copies that exist until release is called.
+// localFiles returns the files in a folder whose names have the prefix and match. If folder
+// is a URL, the files are local copies that exist until release is called.
 func (s *storage) localFiles(ctx context.Context, folder, prefix string, match func(name string) bool) (paths []string, release func(), err error) {
 	release = func() {}
 	if strings.Contains(folder, "://") {
@@ -334,19 +335,19 @@ func (s *storage) localFiles(ctx context.Context, folder, prefix string, match f
 	return paths, release, err
 }
 
-// get copies files from the folder of a URL to a local folder: those whose names have the
-// prefix and match. It skips files that exist already.
-func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, to string) error {
+// get copies files from the folder of a URL to a local folder, if their names have the
+// prefix and match. It skips files that already exist.
+func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, destination string) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
 	}
-	found, err := list(ctx, b, key+"/"+prefix, "/")
+	objects, err := listObjects(ctx, b, key+"/"+prefix, "/")
 	if err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
-	for _, o := range found {
-		name := filepath.Join(to, path.Base(o.Key))
+	for _, o := range objects {
+		name := filepath.Join(destination, path.Base(o.Key))
 		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
@@ -360,10 +361,10 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 	return nil
 }
 
-// put writes a file to a folder, completely or not at all.
-func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo) error {
+// put writes a file to a folder. An interrupted put leaves no partial file.
+func (s *storage) put(ctx context.Context, folder, name string, content io.WriterTo) error {
 	write := func(w io.Writer) error {
-		_, err := from.WriteTo(w)
+		_, err := content.WriteTo(w)
 		return err
 	}
 	if !strings.Contains(folder, "://") {
@@ -380,7 +381,7 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	if err := write(w); err != nil {
-		cancel() // discards what was written
+		cancel() // discards the written bytes
 		w.Close()
 		return err
 	}
@@ -390,8 +391,8 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 	return nil
 }
 
-// fetchAudit copies the audit in the folder of a URL to a local folder and returns its path.
-func (s *storage) fetchAudit(ctx context.Context, from string) (dir string, err error) {
+// fetchAudit copies the audit in a URL's folder to a local folder and returns its path.
+func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, err error) {
 	if dir, err = newCopyDir(); err != nil {
 		return "", err
 	}
@@ -399,51 +400,51 @@ func (s *storage) fetchAudit(ctx context.Context, from string) (dir string, err 
 		return "", err
 	}
 	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} {
-		if err := s.get(ctx, from, name, func(other string) bool { return other == name }, dir); err != nil {
+		if err := s.get(ctx, folder, name, func(other string) bool { return other == name }, dir); err != nil {
 			return "", err
 		}
 	}
 	isPart := func(name string) bool { return strings.HasSuffix(name, ".parquet") || name == planFile }
-	return dir, s.get(ctx, joinURL(from, "parts"), "", isPart, filepath.Join(dir, "parts"))
+	return dir, s.get(ctx, joinURL(folder, "parts"), "", isPart, filepath.Join(dir, "parts"))
 }
 
-// publish uploads the audit in a local folder to the folder of a URL, and removes the parts
-// that it contains. If the audit is not complete, publish does nothing.
-func (s *storage) publish(ctx context.Context, dir, to string) error {
+// publish uploads the audit in a local folder to the folder of a URL, and removes the
+// uploaded parts there. If the audit is incomplete, publish does nothing.
+func (s *storage) publish(ctx context.Context, dir, folder string) error {
 	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil
 	}
-	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // run.json is last, because it describes the others
+	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // run.json comes last because it describes the other files
 		f, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // nothing was scored
+			continue // no rows were scored
 		}
 		if err != nil {
 			return err
 		}
-		err = s.put(ctx, to, name, f)
+		err = s.put(ctx, folder, name, f)
 		f.Close()
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.remove(ctx, joinURL(to, "parts"), engine.IsPartFile); err != nil {
+	if err := s.remove(ctx, joinURL(folder, "parts"), engine.IsPartFile); err != nil {
 		return err
 	}
-	return s.removePartsDir(to)
+	return s.removePartsDir(folder)
 }
 
-// remove removes the matching files from the folder of a URL.
+// remove deletes the matching files in the folder of a URL.
 func (s *storage) remove(ctx context.Context, folder string, match func(name string) bool) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
 	}
-	found, err := list(ctx, b, key+"/", "/")
+	objects, err := listObjects(ctx, b, key+"/", "/")
 	if err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
-	for _, o := range found {
+	for _, o := range objects {
 		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
@@ -454,13 +455,13 @@ func (s *storage) remove(ctx context.Context, folder string, match func(name str
 	return nil
 }
 
-// removePartsDir removes the empty folder of parts if the URL is one of a disk. Object storage
+// removePartsDir removes the empty folder of parts if the URL is a file URL. Object storage
 // has no empty folders.
-func (s *storage) removePartsDir(to string) error {
-	u, err := url.Parse(joinURL(to, "parts"))
+func (s *storage) removePartsDir(folder string) error {
+	u, err := url.Parse(joinURL(folder, "parts"))
 	if err != nil || u.Scheme != "file" {
 		return err
 	}
-	os.Remove(filepath.FromSlash(u.Path)) // fails if the folder has other files, which stay
+	os.Remove(filepath.FromSlash(u.Path)) // fails and changes nothing if the folder has other files
 	return nil
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// runWorker runs this process as a worker if a runner started it as one, and reports whether
-// it did. It does what Beam's boot program does, except that it does not fetch the program,
-// because it is the program. So a runner's PROCESS environment can start it directly.
+// runWorker runs this process as a worker if a runner started it as one. It reports whether
+// this is the case. runWorker replaces Beam's boot program, but does not fetch the worker
+// program, because this process is that program. A runner's PROCESS environment can
+// therefore start it directly.
 func runWorker() bool {
 	boot := flag.NewFlagSet("worker", flag.ContinueOnError)
 	boot.SetOutput(io.Discard)
@@ -58,8 +59,8 @@ func runWorker() bool {
 	return true
 }
 
-// endWithParent ends this process on a signal, or when its parent process is gone. Without it,
-// runners that are killed leave their workers behind.
+// endWithParent ends this process on a signal or when its parent process ends. Otherwise, a
+// killed runner would leave its workers behind.
 func endWithParent() {
 	parent := os.Getppid()
 	signals := make(chan os.Signal, 1)
