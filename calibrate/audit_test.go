@@ -109,8 +109,8 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 		n, m := size[0], size[1]
 		for _, delta := range []float64{.1, .3, .5} {
 			for _, outliers := range []int{0, 3, 20} {
-				for _, at := range []int{0, n / 2, n} {
-					if outliers == 0 && at > 0 {
+				for _, outlierRank := range []int{0, n / 2, n} {
+					if outliers == 0 && outlierRank > 0 {
 						continue // without outliers, their rank does not matter
 					}
 					missed, low, high := 0, 0, 0
@@ -118,7 +118,7 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 					var fdp [len(lambdas)]float64
 					orders := forEachOrder(n, m, func(inliers calibrate.Ranks) {
 						r := slices.Clone(inliers)
-						r[at] += outliers
+						r[outlierRank] += outliers
 						b, err := r.OutlierBounds(delta)
 						if err != nil {
 							t.Fatal(err)
@@ -160,7 +160,7 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 						}
 					})
 					total := float64(orders)
-					name := fmt.Sprintf("n %d, m %d, delta %v, %d outliers at %d", n, m, delta, outliers, at)
+					name := fmt.Sprintf("n %d, m %d, delta %v, %d outliers at %d", n, m, delta, outliers, outlierRank)
 					if float64(missed)/total > delta || float64(high)/total > delta || float64(low)/total > delta {
 						t.Errorf("%s: bounds are violated in %d, shifts up are found in %d, down in %d of %d orders", name, missed, high, low, orders)
 					}

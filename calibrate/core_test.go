@@ -35,8 +35,8 @@ func TestScoresReference(t *testing.T) {
 		}
 		for i, ends := range want {
 			lo, hi := predictInterval(t, q, IntervalOptions{Score: score}, r.Quantiles[len(r.Y)+i], r.Alpha)
-			near(t, score+" lower end", lo, ends[0], 1e-5)
-			near(t, score+" upper end", hi, ends[1], 1e-5)
+			checkNear(t, score+" lower end", lo, ends[0], 1e-5)
+			checkNear(t, score+" upper end", hi, ends[1], 1e-5)
 		}
 	}
 }
@@ -68,13 +68,13 @@ func TestNarrowest(t *testing.T) {
 	}
 	for _, alpha := range []float64{.05, .1, .4} {
 		lo, hi := q.narrowestInterval(row, 1-alpha)
-		near(t, "lower end", lo, 2-3*math.Log(.999), 1e-6)
-		near(t, "upper end", hi, 2-3*math.Log(alpha-.001), 1e-5)
+		checkNear(t, "lower end", lo, 2-3*math.Log(.999), 1e-6)
+		checkNear(t, "upper end", hi, 2-3*math.Log(alpha-.001), 1e-5)
 		a, b := q.narrowestInterval(mirrored, 1-alpha)
-		near(t, "mirrored lower end", a, -hi, 1e-5)
-		near(t, "mirrored upper end", b, -lo, 1e-5)
+		checkNear(t, "mirrored lower end", a, -hi, 1e-5)
+		checkNear(t, "mirrored upper end", b, -lo, 1e-5)
 		a, b = q.narrowestInterval(symmetric, 1-alpha)
-		near(t, "width for a symmetric variable", b-a, 1000*(1-alpha), 1e-6)
+		checkNear(t, "width for a symmetric variable", b-a, 1000*(1-alpha), 1e-6)
 	}
 	// No two levels differ by 0.9989, so the result is the central interval.
 	if a, b := q.narrowestInterval(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
@@ -84,10 +84,10 @@ func TestNarrowest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 1))
 	coarse := QuantileCalibration{Levels: []float64{.01, .05, .2, .45, .5, .8, .85, .99}}
 	for range 200 {
-		row, at := make([]float32, len(coarse.Levels)), 0.
+		row, value := make([]float32, len(coarse.Levels)), 0.
 		for l := range row {
-			at += rng.ExpFloat64()
-			row[l] = float32(at)
+			value += rng.ExpFloat64()
+			row[l] = float32(value)
 		}
 		mass := .1 + .85*rng.Float64()
 		lo, hi := coarse.narrowestInterval(row, mass)
@@ -168,11 +168,11 @@ func TestScoresOfSkewed(t *testing.T) {
 		lo, hi := predictInterval(t, q, IntervalOptions{Score: score}, row, alpha)
 		return hi - lo
 	}
-	near(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
-	near(t, "width by cir as a fraction of it", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
+	checkNear(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
+	checkNear(t, "width by cir as a fraction of it", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
 	lo, hi := predictInterval(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
 	low, median, high := q.quantile(row, .3), q.quantile(row, .5), q.quantile(row, .7)
-	near(t, "fraction of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
+	checkNear(t, "fraction of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
 	if (hi-high)*(low-lo) == 0 {
 		t.Error("CQR-m moved nothing")
 	}

@@ -115,15 +115,15 @@ func TestCQRCoverage(t *testing.T) {
 }
 
 func TestQuantileCalibrationErrors(t *testing.T) {
-	good := QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{1, 2}, Y: []float32{1}}
-	if err := good.check(); err != nil {
+	valid := QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{1, 2}, Y: []float32{1}}
+	if err := valid.check(); err != nil {
 		t.Fatal(err)
 	}
 	for name, q := range map[string]QuantileCalibration{
-		"no levels":      {Grid: good.Grid, Y: good.Y},
-		"short grid":     {Levels: good.Levels, Grid: []float32{1}, Y: good.Y},
-		"level beyond 1": {Levels: []float64{0.1, 1.9}, Grid: good.Grid, Y: good.Y},
-		"level twice":    {Levels: []float64{0.1, 0.1}, Grid: good.Grid, Y: good.Y},
+		"no levels":      {Grid: valid.Grid, Y: valid.Y},
+		"short grid":     {Levels: valid.Levels, Grid: []float32{1}, Y: valid.Y},
+		"level beyond 1": {Levels: []float64{0.1, 1.9}, Grid: valid.Grid, Y: valid.Y},
+		"level twice":    {Levels: []float64{0.1, 0.1}, Grid: valid.Grid, Y: valid.Y},
 	} {
 		if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{}, .1); err == nil {
 			t.Errorf("%s was accepted", name)

@@ -120,19 +120,19 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	}
 	for t, q := range v.targets {
 		if o.Side != "" {
-			one, err := q.calibrateSide(o.Side, alpha)
+			calibrated, err := q.calibrateSide(o.Side, alpha)
 			if err != nil {
 				return v, err
 			}
-			v.oneSided = append(v.oneSided, one)
+			v.oneSided = append(v.oneSided, calibrated)
 			continue
 		}
 		if !o.Joint {
-			one, err := o.calibrateBox(v.targets[t:t+1], alpha, v.rectifiers[t:t+1])
+			calibrated, err := o.calibrateBox(v.targets[t:t+1], alpha, v.rectifiers[t:t+1])
 			if err != nil {
 				return v, err
 			}
-			v.boxes = append(v.boxes, one)
+			v.boxes = append(v.boxes, calibrated)
 		}
 	}
 	if o.Joint {

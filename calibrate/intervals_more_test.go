@@ -31,8 +31,8 @@ func TestOneSided(t *testing.T) {
 }
 
 func TestSideLevel(t *testing.T) {
-	near(t, "level of a lower bound", sidedLevel("lower", 0.1), 0.1, 0)
-	near(t, "level of an upper bound", sidedLevel("upper", 0.1), 0.9, 0)
+	checkNear(t, "level of a lower bound", sidedLevel("lower", 0.1), 0.1, 0)
+	checkNear(t, "level of an upper bound", sidedLevel("upper", 0.1), 0.9, 0)
 }
 
 func TestByGroup(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDistributionByHand(t *testing.T) {
 		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
 		{13, 0, 0.6}, {20, 0, 0.8}, {20, 1, 1},
 	} {
-		near(t, "CDF", d.CDF(tt.y, tt.tau), tt.want, 1e-15)
+		checkNear(t, "CDF", d.CDF(tt.y, tt.tau), tt.want, 1e-15)
 	}
 	for _, tt := range []struct{ level, tau, want float64 }{
 		{0, 0, -inf}, {0.2, 0, 11}, {0.21, 0, 12}, {0.6, 0, 12}, {0.8, 0, 14}, {0.81, 0, inf}, {0.2, 1, -inf}, {1, 1, 14}, {0.5, 0.5, 12},
@@ -96,10 +96,10 @@ func TestDistributionByHand(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
-		near(t, "interpolated quantile", d.interpolatedQuantile(tt.level), tt.want, 1e-12)
+		checkNear(t, "interpolated quantile", d.interpolatedQuantile(tt.level), tt.want, 1e-12)
 	}
-	none := Distribution{calibration: q, row: pointQuantiles(0, 1)}
-	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolatedQuantile(0.5)) {
+	empty := Distribution{calibration: q, row: pointQuantiles(0, 1)}
+	if empty.CDF(3, 1) != 1 || empty.CDF(3, 0) != 0 || !math.IsInf(empty.Quantile(0.5, 0), 1) || !math.IsNaN(empty.interpolatedQuantile(0.5)) {
 		t.Error("a distribution without calibration rows is not trivial")
 	}
 	if !math.IsNaN(d.CDF(nan, 0.5)) {
@@ -170,7 +170,7 @@ func TestSample(t *testing.T) {
 			below++
 		}
 	}
-	near(t, "fraction of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
+	checkNear(t, "fraction of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
 	again, other := make([]float64, 4), make([]float64, 4)
 	distribution(pointQuantiles(100, 2)).Sample(again, 1, 1)
 	distribution(pointQuantiles(100, 2)).Sample(other, 1, 2)
@@ -186,16 +186,16 @@ func TestSample(t *testing.T) {
 			t.Fatalf("draw %v without calibration rows", v)
 		}
 	}
-	near(t, "fraction of draws of −Inf", float64(below)/n, .5, 4*math.Sqrt(.25/n))
+	checkNear(t, "fraction of draws of −Inf", float64(below)/n, .5, 4*math.Sqrt(.25/n))
 }
 
 func TestIntervalErrors(t *testing.T) {
-	one, bad := []float64{1}, []float64{nan}
+	one, nanTarget := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
-	short, none := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
+	short, empty := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
-		"one-sided":      func() error { _, err := newOneSided("lower", one, bad); return err },
-		"joint":          func() error { _, err := newJointBox(intervalsByWidth(one, one), bad, 1); return err },
+		"one-sided":      func() error { _, err := newOneSided("lower", one, nanTarget); return err },
+		"joint":          func() error { _, err := newJointBox(intervalsByWidth(one, one), nanTarget, 1); return err },
 		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, one), one, 1); return err },
 		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.calibrateBox(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
@@ -203,15 +203,15 @@ func TestIntervalErrors(t *testing.T) {
 			return err
 		},
 		"other rows": func() error {
-			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{}, 0.1)
+			_, err := NewIntervals([]QuantileCalibration{short, empty}, IntervalOptions{}, 0.1)
 			return err
 		},
 		"other rows of one side": func() error {
-			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{Side: "lower"}, 0.1)
+			_, err := NewIntervals([]QuantileCalibration{short, empty}, IntervalOptions{Side: "lower"}, 0.1)
 			return err
 		},
 		"joint of other rows": func() error {
-			_, err := NewIntervals([]QuantileCalibration{short, none}, IntervalOptions{Joint: true}, 0.1)
+			_, err := NewIntervals([]QuantileCalibration{short, empty}, IntervalOptions{Joint: true}, 0.1)
 			return err
 		},
 		"level 0":             func() error { _, err := NewIntervals(nil, IntervalOptions{}, 0); return err },

@@ -55,7 +55,7 @@ func checkFinite(t *testing.T, what string, got float64, want *float64, sign int
 		}
 		return
 	}
-	near(t, what, got, *want, 1e-5) // the reference has float32 numbers
+	checkNear(t, what, got, *want, 1e-5) // the reference has float32 numbers
 }
 
 func TestByGroupReference(t *testing.T) {
@@ -115,7 +115,7 @@ func TestOneSidedReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			near(t, string(side)+" bound", o.bound(p, 0.1, 0), want[i], 1e-12)
+			checkNear(t, string(side)+" bound", o.bound(p, 0.1, 0), want[i], 1e-12)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestPredictiveSystemReference(t *testing.T) {
 	_, plain := calibratePoints(t, r.Predicted, nil, r.Y)
 	for i, p := range r.New {
 		d := scaled(pointQuantiles(p, r.NewScale[i]))
-		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
+		checkNear(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
 			checkFinite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
 		}
@@ -134,8 +134,8 @@ func TestPredictiveSystemReference(t *testing.T) {
 			checkFinite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
 		d = plain(pointQuantiles(p, 1))
-		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
-		near(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
+		checkNear(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
+		checkNear(t, "upper CDF", d.CDF(r.At[i], 1), r.CDFUpper[i], 1e-12)
 	}
 }
 
@@ -146,17 +146,17 @@ func TestJointReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
+	checkNear(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
 		lo, hi := boxEnds(c, intervalsByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
-			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
-			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)
+			checkNear(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
+			checkNear(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)
 		}
 	}
 }
 
-func near(t *testing.T, what string, got, want, tolerance float64) {
+func checkNear(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance) {
 		t.Errorf("%s is %v, want %v", what, got, want)

@@ -72,10 +72,10 @@ func (d Distribution) interpolatedQuantile(level float64) float64 {
 	if n == 0 || math.IsNaN(level) {
 		return math.NaN()
 	}
-	at := min(max(level*float64(n+1)-1, 0), float64(n-1))
-	i := int(at)
+	position := min(max(level*float64(n+1)-1, 0), float64(n-1))
+	i := int(position)
 	lo := d.calibration.targetOf(d.row, d.scores[i])
-	if w := at - float64(i); w > 0 {
+	if w := position - float64(i); w > 0 {
 		return lo + w*(d.calibration.targetOf(d.row, d.scores[i+1])-lo)
 	}
 	return lo

@@ -74,8 +74,8 @@ func TestRectifiedByHand(t *testing.T) {
 	}
 	var lo, hi [1]float64
 	v.Predict(lo[:], hi[:], [][]float32{row}, 0)
-	near(t, "lower end", lo[0], q.quantile(row, alpha/2)-estimate-margin, 1e-9)
-	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+estimate+margin, 1e-9)
+	checkNear(t, "lower end", lo[0], q.quantile(row, alpha/2)-estimate-margin, 1e-9)
+	checkNear(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+estimate+margin, 1e-9)
 }
 
 // TestRectifiedCovers checks that the coverage is as guaranteed for the half of the rows that

@@ -259,14 +259,14 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			continue
 		}
 		order.reset(z)
-		at := rankedClass{top: p.Largest()}
-		for ; at.rank < len(z) && s.options.score(at, 0) <= maxThreshold; at.rank++ {
+		candidate := rankedClass{top: p.Largest()}
+		for ; candidate.rank < len(z) && s.options.score(candidate, 0) <= maxThreshold; candidate.rank++ {
 			c := order.next()
-			at.p = p.Of(z[c], 1)
-			if s.options.score(at, tau) <= s.partOf(c).score {
+			candidate.p = p.Of(z[c], 1)
+			if s.options.score(candidate, tau) <= s.partOf(c).score {
 				all = append(all, c)
 			}
-			at.above += at.p
+			candidate.above += candidate.p
 		}
 		slices.Sort(all[start:])
 		setEnds[i] = len(all)
@@ -305,12 +305,12 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 			continue
 		}
 		order.reset(z)
-		at := rankedClass{top: p.Largest()}
-		for ; at.rank < len(z); at.rank++ {
+		candidate := rankedClass{top: p.Largest()}
+		for ; candidate.rank < len(z); candidate.rank++ {
 			c := order.next()
-			at.p = p.Of(z[c], 1)
-			all[i*logits.Cols+c] = Conformal{s.partOf(c).scores}.PValue(s.options.score(at, tau))
-			at.above += at.p
+			candidate.p = p.Of(z[c], 1)
+			all[i*logits.Cols+c] = Conformal{s.partOf(c).scores}.PValue(s.options.score(candidate, tau))
+			candidate.above += candidate.p
 		}
 	}
 	return all

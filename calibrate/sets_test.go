@@ -289,7 +289,7 @@ func TestPValuesOfClasses(t *testing.T) {
 	for byClass, want := range map[bool][]float64{false: r.All, true: r.ByClass} {
 		s := mustSets(t, cal, r.Labels[:r.N], SetOptions{Score: "lac", ByClass: byClass}, .1)
 		for i, got := range s.PValues(test, 0) {
-			near(t, "p-value", got, want[i], 1e-12)
+			checkNear(t, "p-value", got, want[i], 1e-12)
 		}
 	}
 }

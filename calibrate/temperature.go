@@ -64,11 +64,11 @@ func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvatu
 		z := rows.Row(logits, i)
 		top := float64(slices.Max(z))
 		// Moments of z − z_label stay accurate if all logits have a large common offset.
-		at := float64(z[label])
+		labelLogit := float64(z[label])
 		var sum, first, second float64
 		for _, v := range z {
 			w := math.Exp(beta * (float64(v) - top))
-			d := float64(v) - at
+			d := float64(v) - labelLogit
 			sum += w
 			first += w * d
 			second += w * d * d

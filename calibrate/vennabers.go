@@ -82,15 +82,15 @@ func (v *vennAbers) value(top float64, right int) float64 {
 		to++
 	}
 	for {
-		own := v.block(from, to)
-		own = block{own.rows + 1, own.right + right}
+		merged := v.block(from, to)
+		merged = block{merged.rows + 1, merged.right + right}
 		switch {
-		case from > 0 && !v.block(v.lastStart[from], from).below(own):
+		case from > 0 && !v.block(v.lastStart[from], from).below(merged):
 			from = v.lastStart[from]
-		case to < len(v.values) && !own.below(v.block(to, v.firstEnd[to])):
+		case to < len(v.values) && !merged.below(v.block(to, v.firstEnd[to])):
 			to = v.firstEnd[to]
 		default:
-			return float64(own.right) / float64(own.rows)
+			return float64(merged.right) / float64(merged.rows)
 		}
 	}
 }
