@@ -131,20 +131,20 @@ func (r *Reference) scaled(x blas32.General) blas32.General {
 // Like returns the number of the reference row that each row of x nearly equals, or −1 if
 // there is none.
 func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
-	like := make([]int, x.Rows)
-	for i := range like {
-		like[i] = -1
+	matches := make([]int, x.Rows)
+	for i := range matches {
+		matches[i] = -1
 	}
 	if r.index == nil {
-		return like, nil
+		return matches, nil
 	}
 	nearest, err := r.index.Nearest(ctx, r.scaled(x), 1, false)
 	for i, list := range nearest {
 		if len(list) > 0 && list[0].Distance <= r.maxDistance {
-			like[i] = r.rowNumbers[list[0].Row]
+			matches[i] = r.rowNumbers[list[0].Row]
 		}
 	}
-	return like, err
+	return matches, err
 }
 
 // Groups finds copies among the rows of x, n×h. A copy nearly equals an earlier row, and same

@@ -49,18 +49,18 @@ func TestChance(t *testing.T) {
 	}{{1, 1, 0}, {8, 2, 1e-6}, {4, 4, 1e-4}, {12, 6, 1e-3}, {64, 12, 1e-2}, {64, 64, 1e-2}} {
 		fitted, others := random(1500, c.columns, c.directions, 1), random(2000, c.columns, c.directions, 2)
 		r := reference(t, fitted)
-		like, err := r.Like(context.Background(), others)
+		matches, err := r.Like(context.Background(), others)
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := 0
-		for _, k := range like {
+		for _, k := range matches {
 			if k >= 0 {
 				n++
 			}
 		}
-		if float64(n) > 2*duplicates.Chance*float64(len(like)) {
-			t.Errorf("%+v: %d of %d rows are like another by chance", c, n, len(like))
+		if float64(n) > 2*duplicates.Chance*float64(len(matches)) {
+			t.Errorf("%+v: %d of %d rows are like another by chance", c, n, len(matches))
 		}
 		rng := rand.New(rand.NewPCG(3, 3))
 		copies := rows.New(300, c.columns)
@@ -70,11 +70,11 @@ func TestChance(t *testing.T) {
 				rows.Row(copies, i)[j] = v + float32(c.disturbed*size*rng.NormFloat64())
 			}
 		}
-		if like, err = r.Like(context.Background(), copies); err != nil {
+		if matches, err = r.Like(context.Background(), copies); err != nil {
 			t.Fatal(err)
 		}
 		n = 0
-		for i, k := range like {
+		for i, k := range matches {
 			if k == 5*i {
 				n++
 			}
@@ -88,28 +88,28 @@ func TestChance(t *testing.T) {
 // TestGroups checks that Groups finds copies that are planted among different rows.
 func TestGroups(t *testing.T) {
 	x := random(1300, 20, 20, 3)
-	at := func(i int) []float32 { return rows.Row(x, i) }
+	row := func(i int) []float32 { return rows.Row(x, i) }
 	r := reference(t, random(300, 20, 20, 4))
-	for _, to := range []int{600, 1290} {
-		for j, v := range at(7) {
-			at(to)[j] = v * (1 + 1e-4*float32(j%3))
+	for _, copyRow := range []int{600, 1290} {
+		for j, v := range row(7) {
+			row(copyRow)[j] = v * (1 + 1e-4*float32(j%3))
 		}
 	}
-	copy(at(513), at(512))
+	copy(row(513), row(512))
 	for _, i := range []int{30, 31} {
-		at(40 + i)[2] = float32(math.NaN())
-		for j := range at(50 + i) {
-			at(50 + i)[j] = float32(math.Inf(1))
+		row(40 + i)[2] = float32(math.NaN())
+		for j := range row(50 + i) {
+			row(50 + i)[j] = float32(math.Inf(1))
 		}
 	}
 	want := [][]int{{7, 600, 1290}, {512, 513}}
 	if got, err := r.Groups(context.Background(), x, always); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v, %v", got, want, err)
 	}
-	like, err := r.Like(context.Background(), rows.Slice(x, 70, 82))
-	for _, k := range like {
+	matches, err := r.Like(context.Background(), rows.Slice(x, 70, 82))
+	for _, k := range matches {
 		if err != nil || k >= 0 {
-			t.Errorf("%v, %v", like, err)
+			t.Errorf("%v, %v", matches, err)
 		}
 	}
 	done, cancel := context.WithCancel(context.Background())
