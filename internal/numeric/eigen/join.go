@@ -39,8 +39,8 @@ func (c *solver) join(j *coupledProblem) {
 	}
 	weights := blas64.General{Rows: k, Cols: k, Stride: k, Data: c.weights[j.from*c.n : j.from*c.n+k*k]}
 	j.solve(c.values[j.from:j.from+k], weights, positions)
-	multiply := func(at, col int, g blas64.General) {
-		dst := blas64.General{Rows: k, Cols: g.Cols, Stride: c.n, Data: c.vectors[j.from*c.n+at:]}
+	multiply := func(start, col int, g blas64.General) {
+		dst := blas64.General{Rows: k, Cols: g.Cols, Stride: c.n, Data: c.vectors[j.from*c.n+start:]}
 		if g.Rows == 0 {
 			for i := range k {
 				clear(dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols])

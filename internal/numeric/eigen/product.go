@@ -70,15 +70,15 @@ func (p *symmetricProduct) part(y, x []float64, index, parts int) {
 // blockRow adds the product of rows from to to−1, and of the same columns, to y. first is the
 // index of the first row and column in the product.
 func (p *symmetricProduct) blockRow(y, x []float64, first, from, to int) {
-	at := func(v []float64, i, j int) blas64.Vector { return vector(v[i-first : j-first]) }
+	segment := func(v []float64, i, j int) blas64.Vector { return vector(v[i-first : j-first]) }
 	tile := func(j, k int) blas64.General {
 		return blas64.General{Rows: to - from, Cols: k - j, Stride: p.n, Data: p.a[from*p.n+j:]}
 	}
 	for j := from; j < p.n; {
 		k := min(j+tileColumns, p.n)
-		blas64.Gemv(blas.NoTrans, 1, tile(j, k), at(x, j, k), 1, at(y, from, to))
+		blas64.Gemv(blas.NoTrans, 1, tile(j, k), segment(x, j, k), 1, segment(y, from, to))
 		if j = max(j, to); j < k {
-			blas64.Gemv(blas.Trans, 1, tile(j, k), at(x, from, to), 1, at(y, j, k))
+			blas64.Gemv(blas.Trans, 1, tile(j, k), segment(x, from, to), 1, segment(y, j, k))
 		}
 		j = k
 	}

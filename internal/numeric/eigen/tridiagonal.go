@@ -124,12 +124,12 @@ func (p *panel) update(next int, pairs [2][]float64) {
 		return g
 	}
 	vw, wv := pair(0, v, w), pair(1, w, v)
-	for at := next; at < n; {
+	for first := next; first < n; {
 		// Blocks on the diagonal must not be split.
-		end := min(at-at%diagonalBlock+updateRows, n)
-		blas64.Gemm(blas.Trans, blas.NoTrans, -1, columns(vw, at-next, end-at), columns(wv, at-next, n-at),
-			1, blas64.General{Rows: end - at, Cols: n - at, Stride: n, Data: p.v[at*n+at:]})
-		at = end
+		end := min(first-first%diagonalBlock+updateRows, n)
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, columns(vw, first-next, end-first), columns(wv, first-next, n-first),
+			1, blas64.General{Rows: end - first, Cols: n - first, Stride: n, Data: p.v[first*n+first:]})
+		first = end
 	}
 }
 
