@@ -44,29 +44,29 @@ func readReference(t *testing.T) (r reference) {
 	return r
 }
 
-func near(a, b, tolerance float64) bool {
+func isNear(a, b, tolerance float64) bool {
 	return math.Abs(a-b) <= tolerance*math.Max(math.Abs(b), 1e-12)
 }
 
 func TestAgreesWithSciPy(t *testing.T) {
 	r := readReference(t)
 	for _, s := range r.Shares {
-		if low, high := Interval(s.Count, s.N, .95); !near(low, s.Low, 1e-7) || !near(high, s.High, 1e-7) {
+		if low, high := Interval(s.Count, s.N, .95); !isNear(low, s.Low, 1e-7) || !isNear(high, s.High, 1e-7) {
 			t.Errorf("%d of %d: %v to %v, want %v to %v", s.Count, s.N, low, high, s.Low, s.High)
 		}
 	}
 	for _, m := range r.Misses {
-		if p := (Misses{m.Allowed, m.Calibration}).AtLeast(m.Count, m.Rows); !near(p, m.P, 1e-6) && math.Abs(p-m.P) > 1e-9 {
+		if p := (Misses{m.Allowed, m.Calibration}).AtLeast(m.Count, m.Rows); !isNear(p, m.P, 1e-6) && math.Abs(p-m.P) > 1e-9 {
 			t.Errorf("%+v: %v", m, p)
 		}
 	}
 	for _, b := range r.Binomials {
-		if p := Binomial(b.Count, b.N, b.P); !near(p, b.Tail, 1e-7) {
+		if p := Binomial(b.Count, b.N, b.P); !isNear(p, b.Tail, 1e-7) {
 			t.Errorf("%+v: %v", b, p)
 		}
 	}
 	for _, s := range r.Samples {
-		if d, p := Kolmogorov(s.A, s.B); !near(d, s.Distance, 1e-12) || !near(p, s.P, 1e-9) {
+		if d, p := Kolmogorov(s.A, s.B); !isNear(d, s.Distance, 1e-12) || !isNear(p, s.P, 1e-9) {
 			t.Errorf("%d and %d numbers: %v with %v, want %v with %v", len(s.A), len(s.B), d, p, s.Distance, s.P)
 		}
 	}
@@ -200,7 +200,7 @@ func TestKolmogorovIsUniform(t *testing.T) {
 func TestAgreement(t *testing.T) {
 	a, b := []int{0, 0, 0, 1, 1, 2}, []int{0, 0, 1, 1, 2, 0}
 	agreed, chance := Agreement(a, b)
-	if agreed != 3 || !near(chance, 14./36, 1e-12) {
+	if agreed != 3 || !isNear(chance, 14./36, 1e-12) {
 		t.Errorf("%d agree, %v by chance", agreed, chance)
 	}
 	if agreed, chance := Agreement(nil, nil); agreed != 0 || chance != 0 {
@@ -219,10 +219,10 @@ func TestMissesOfMany(t *testing.T) {
 		{Misses{1, 5000}, 60, 100_000, .05349040249316662},
 		{Misses{80, 5000}, 5000, 200_000, 6.846196962587079e-06},
 	} {
-		if p := c.m.AtLeast(c.count, c.rows); !near(p, c.p, 1e-8) {
+		if p := c.m.AtLeast(c.count, c.rows); !isNear(p, c.p, 1e-8) {
 			t.Errorf("%+v: %v", c, p)
 		}
-		if p := c.m.AtMost(c.count-1, c.rows); !near(p, 1-c.p, 1e-8) {
+		if p := c.m.AtMost(c.count-1, c.rows); !isNear(p, 1-c.p, 1e-8) {
 			t.Errorf("%+v: %v at most", c, p)
 		}
 	}

@@ -15,11 +15,11 @@ func Kolmogorov(a, b []float64) (distance, probability float64) {
 	}
 	n, m := float64(len(a)), float64(len(b))
 	for i, j := 0, 0; i < len(a) && j < len(b); {
-		at := min(a[i], b[j])
-		for i < len(a) && a[i] == at {
+		value := min(a[i], b[j])
+		for i < len(a) && a[i] == value {
 			i++
 		}
-		for j < len(b) && b[j] == at {
+		for j < len(b) && b[j] == value {
 			j++
 		}
 		distance = max(distance, math.Abs(float64(i)/n-float64(j)/m))
