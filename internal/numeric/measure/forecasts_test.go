@@ -52,7 +52,7 @@ func levelsBetween(n int) []float64 {
 	return levels
 }
 
-func near(t *testing.T, what string, got, want, tolerance float64) {
+func checkNear(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance) {
 		t.Errorf("%s is %v, want %v", what, got, want)
@@ -63,14 +63,14 @@ func TestForecastMetrics(t *testing.T) {
 	r := readForecasts(t)
 	f := r.forecastsAt(levelsBetween(99))
 	for l, loss := range f.Pinball() {
-		near(t, "pinball", loss, r.Pinball[l], 1e-6)
+		checkNear(t, "pinball", loss, r.Pinball[l], 1e-6)
 	}
-	near(t, "check score", stat.Mean(f.Pinball(), nil), r.CheckScore, 1e-6)
+	checkNear(t, "check score", stat.Mean(f.Pinball(), nil), r.CheckScore, 1e-6)
 
 	dense := r.forecastsAt(levelsBetween(9999))
-	near(t, "CRPS of a Gaussian", dense.CRPS(), r.CRPSGaussian, 1e-4)
+	checkNear(t, "CRPS of a Gaussian", dense.CRPS(), r.CRPSGaussian, 1e-4)
 	for i, p := range dense.PIT() {
-		near(t, "PIT", p, r.PIT[i], 1e-4)
+		checkNear(t, "PIT", p, r.PIT[i], 1e-4)
 	}
 }
 
@@ -79,11 +79,11 @@ func TestCRPSOfGrid(t *testing.T) {
 	f := r.forecastsAt([]float64{0.05, 0.3, 0.5, 0.9})
 	for i, want := range r.CRPSGrid {
 		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
-		near(t, "CRPS of a row", one.CRPS(), want, 1e-5)
+		checkNear(t, "CRPS of a row", one.CRPS(), want, 1e-5)
 	}
 	// The CRPS of a point forecast is its absolute error.
 	point := Forecasts{Levels: []float64{0.2, 0.7}, Quantiles: []float32{3, 3, 3, 3}, Y: []float64{1, 7}}
-	near(t, "CRPS of a point", point.CRPS(), 3, 1e-12)
+	checkNear(t, "CRPS of a point", point.CRPS(), 3, 1e-12)
 }
 
 func TestPIT(t *testing.T) {
@@ -104,7 +104,7 @@ func TestPIT(t *testing.T) {
 		{[]float32{1, 2, 2, 4}, 3, 0.7},
 	} {
 		f := Forecasts{Levels: levels, Quantiles: tt.q, Y: []float64{tt.y}}
-		near(t, "PIT", f.PIT()[0], tt.want, 1e-12)
+		checkNear(t, "PIT", f.PIT()[0], tt.want, 1e-12)
 	}
 	if p := (Forecasts{Levels: levels, Quantiles: []float32{1, 2, 3, 4}, Y: []float64{math.NaN()}}).PIT()[0]; !math.IsNaN(p) {
 		t.Errorf("PIT of NaN is %v", p)
@@ -113,7 +113,7 @@ func TestPIT(t *testing.T) {
 
 func TestPinball(t *testing.T) {
 	f := Forecasts{Levels: []float64{0.1}, Quantiles: []float32{1, 2, 1, 2}, Y: []float64{0.5, 2, 3, -1}}
-	near(t, "pinball", f.Pinball()[0], (0.9*0.5+0+0.1*2+0.9*3)/4, 1e-12)
+	checkNear(t, "pinball", f.Pinball()[0], (0.9*0.5+0+0.1*2+0.9*3)/4, 1e-12)
 }
 
 func TestForecastsPanic(t *testing.T) {
