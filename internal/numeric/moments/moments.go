@@ -172,13 +172,13 @@ func (m *Moments) centre(dst blas64.General, phi blas32.General, first int, scal
 		scales, classOf := scales[i:min(i+group, phi.Rows)], classOf[i:]
 		for j := range dst.Rows {
 			out := dst.Data[j*dst.Stride+i : j*dst.Stride+i+len(scales)]
-			at := i*phi.Stride + first + j
+			index := i*phi.Stride + first + j
 			for k, scale := range scales {
 				y := classOf[k]*m.ref.Stride + first + j
-				d := scale*float64(phi.Data[at]) - m.ref.Data[y]
+				d := scale*float64(phi.Data[index]) - m.ref.Data[y]
 				out[k] = d
 				m.sum.Data[y] += d
-				at += phi.Stride
+				index += phi.Stride
 			}
 		}
 	}

@@ -76,15 +76,15 @@ func TestMomentsRefuseNaN(t *testing.T) {
 
 func TestCheckFinite(t *testing.T) {
 	for cols := 1; cols <= 9; cols++ {
-		for at := range cols {
+		for badColumn := range cols {
 			phi := headstest.Rows(3, cols, 0, 1)
 			if err := rows.CheckFinite("features", phi); err != nil {
 				t.Fatal(err)
 			}
-			phi.Data[phi.Stride+at] = float32(math.NaN())
+			phi.Data[phi.Stride+badColumn] = float32(math.NaN())
 			var notFinite *rows.NotFiniteError
-			if err := rows.CheckFinite("features", phi); !errors.As(err, &notFinite) || notFinite.Row != 1 || notFinite.Col != at {
-				t.Errorf("error %v, want one that names row 1, column %d", err, at)
+			if err := rows.CheckFinite("features", phi); !errors.As(err, &notFinite) || notFinite.Row != 1 || notFinite.Col != badColumn {
+				t.Errorf("error %v, want one that names row 1, column %d", err, badColumn)
 			}
 		}
 	}
