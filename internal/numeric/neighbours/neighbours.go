@@ -223,14 +223,14 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 // NearestGraph writes graph nodes for the k nearest index rows of each row of q: their
 // distances and their row numbers, both n×k, with the nearest row first. It returns the same
 // errors as DistancesGraph.
-func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor, err error) {
+func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, rowNumbers graph.Tensor, err error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
 		return a, a, err
 	}
-	_, at = x.nearestGraph(a, bank, k)
-	near := at.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
-	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), at, nil
+	_, rowNumbers = x.nearestGraph(a, bank, k)
+	near := rowNumbers.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
+	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), rowNumbers, nil
 }
 
 // graph writes the scaled and centred query rows and index rows.
@@ -252,7 +252,7 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 
 // nearestGraph writes the squared distances and the numbers of the k nearest index rows, with
 // the nearest row first. The squared distances lack the squared norm of the query row.
-func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
+func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, rowNumbers graph.Tensor) {
 	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squaredNorms).Smallest(k)
 }
 
