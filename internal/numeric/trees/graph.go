@@ -65,16 +65,16 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	numbers, members, largestLeaf := make([]float64, len(f.Sizes)), f.Members, 0
 	for l, size := range f.Sizes {
 		numbers[l] = float64(l)
-		var at, fraction []float64
+		var distinct, fraction []float64
 		for _, m := range members[:size] {
-			if last := len(at) - 1; last >= 0 && at[last] == float64(m) {
+			if last := len(distinct) - 1; last >= 0 && distinct[last] == float64(m) {
 				fraction[last] += 1 / float64(size)
 				continue
 			}
-			at, fraction = append(at, float64(m)), append(fraction, 1/float64(size))
+			distinct, fraction = append(distinct, float64(m)), append(fraction, 1/float64(size))
 		}
-		positions, fractions = append(positions, at), append(fractions, fraction)
-		members, largestLeaf = members[size:], max(largestLeaf, len(at))
+		positions, fractions = append(positions, distinct), append(fractions, fraction)
+		members, largestLeaf = members[size:], max(largestLeaf, len(distinct))
 	}
 	trees := len(f.Trees)
 	k := trees * largestLeaf
@@ -98,10 +98,10 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	for l, tau := range levels {
 		requiredWeights[l] = min(requiredWeight(tau, trees), float64(trees)*(1-1e-9))
 	}
-	at := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
-	sorted, order := at.Lookup(position).Smallest(k)
+	entries := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
+	sorted, order := entries.Lookup(position).Smallest(k)
 	row := x.RowNumbers().Mul(float64(k))
-	weight := order.Add(row).Lookup(at.Lookup(fraction).Reshape(-1))
+	weight := order.Add(row).Lookup(entries.Lookup(fraction).Reshape(-1))
 	sums := weight.CumSum().Add(weight)
 	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(requiredWeights, len(requiredWeights), 1)).Count(len(requiredWeights)).To(pb.TensorProto_INT64)
 	return less.Add(row).Lookup(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Lookup(f.Values), nil

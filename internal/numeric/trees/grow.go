@@ -117,7 +117,7 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	g.tree = Tree{}
 	root := g.node(0, len(g.bag), 0, 1)
 	if g.splittable(root) {
-		g.search.begin(root)
+		g.search.beginTree(root)
 		g.drawCandidates(root, g.candidates[0])
 		g.forEachColumn(root.rows(), func(worker, f int) {
 			g.best[0][f] = noSplit

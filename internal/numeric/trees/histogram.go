@@ -45,8 +45,8 @@ func (h *histogram) keepsCells(n *node) bool {
 	return n.rows() >= minKeptRows && h.columnsPerNode == h.data.cols && h.columnBins <= maxBins
 }
 
-// begin prepares for a new tree with this root.
-func (h *histogram) begin(root *node) {
+// beginTree prepares for a new tree with this root.
+func (h *histogram) beginTree(root *node) {
 	if h.keepsCells(root) {
 		root.cells = h.allocate()
 	}

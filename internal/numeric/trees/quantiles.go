@@ -49,12 +49,12 @@ func (f *Forest) prepare() {
 			continue
 		}
 		x.blockStarts = append(x.blockStarts, int32(len(x.membersBefore)))
-		at := 0
+		count := 0
 		for b := range numBlocks + 1 {
-			for at < len(members) && int(members[at]) < b*size {
-				at++
+			for count < len(members) && int(members[count]) < b*size {
+				count++
 			}
-			x.membersBefore = append(x.membersBefore, int32(at))
+			x.membersBefore = append(x.membersBefore, int32(count))
 		}
 	}
 	f.index = x
@@ -161,8 +161,8 @@ func (r *reader) addLeaves(leaves []int32) {
 	for _, l := range leaves {
 		members := r.Members[r.starts[l]:r.starts[l+1]]
 		weight := 1 / float64(len(members))
-		if at := r.blockStarts[l]; at >= 0 {
-			r.large = append(r.large, reachedLeaf{members, r.membersBefore[at : at+numBlocks+1], weight})
+		if start := r.blockStarts[l]; start >= 0 {
+			r.large = append(r.large, reachedLeaf{members, r.membersBefore[start : start+numBlocks+1], weight})
 			continue
 		}
 		for _, m := range members {
