@@ -27,12 +27,12 @@ func TestLowestRange(t *testing.T) {
 				want = min(want, float64(prefix[to]-prefix[from])/float64(to-from))
 			}
 		}
-		from, to, share := lowestRange(prefix, minRows, math.Inf(1))
-		if to-from < minRows && want < 1 || math.Abs(share-want) > 1e-12 || to > 0 && float64(prefix[to]-prefix[from])/float64(to-from) != share {
-			t.Fatalf("trial %d: rows %d to %d with %v, want %v", trial, from, to, share, want)
+		from, to, fraction := lowestRange(prefix, minRows, math.Inf(1))
+		if to-from < minRows && want < 1 || math.Abs(fraction-want) > 1e-12 || to > 0 && float64(prefix[to]-prefix[from])/float64(to-from) != fraction {
+			t.Fatalf("trial %d: rows %d to %d with %v, want %v", trial, from, to, fraction, want)
 		}
-		if _, to, share := lowestRange(prefix, minRows, want); to != 0 || share != want {
-			t.Fatalf("trial %d: a range with %v is found below %v", trial, share, want)
+		if _, to, fraction := lowestRange(prefix, minRows, want); to != 0 || fraction != want {
+			t.Fatalf("trial %d: a range with %v is found below %v", trial, fraction, want)
 		}
 	}
 }
@@ -53,11 +53,11 @@ func TestWorstFindsASlab(t *testing.T) {
 		uniform[i], all[i] = rng.Float64() < .9, true
 	}
 	got := Worst(t.Context(), x, [][]bool{planted, uniform, all}, 7)
-	share := func(s Slab) float64 { return float64(s.Covered) / float64(s.Rows) }
-	if got[0].Rows < 150 || share(got[0]) > .6 {
+	fraction := func(s Slab) float64 { return float64(s.Covered) / float64(s.Rows) }
+	if got[0].Rows < 150 || fraction(got[0]) > .6 {
 		t.Errorf("planted slab: %+v", got[0])
 	}
-	if math.Abs(share(got[1])-.9) > .07 {
+	if math.Abs(fraction(got[1])-.9) > .07 {
 		t.Errorf("equal coverage everywhere: %+v", got[1])
 	}
 	if got[2].Rows != n/2 || got[2].Covered != n/2 {
