@@ -95,7 +95,7 @@ func (b *Builder) Index() *Graph { return newGraph(b.model) }
 // domain, the version does not change.
 func (b *Builder) Import(domain string, version int64) {
 	for _, o := range b.model.OpsetImport {
-		if canonical(o.GetDomain()) == canonical(domain) {
+		if canonicalDomain(o.GetDomain()) == canonicalDomain(domain) {
 			return
 		}
 	}
@@ -214,7 +214,7 @@ func (b *Builder) Const(value any, dims ...int64) string {
 	if name, ok := b.consts[string(key)]; ok {
 		return name
 	}
-	name := b.addConst(constHint(value), t)
+	name := b.addConst(constName(value), t)
 	b.consts[string(key)] = name
 	return name
 }
@@ -235,9 +235,9 @@ func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
 	return b.Append(Node{Op: "Constant", Outputs: []string{name}, Attrs: []*pb.AttributeProto{Attr("value", t)}})[0]
 }
 
-// constHint returns a name for a constant. The name of a scalar contains its value, for
+// constName returns a name for a constant. The name of a scalar contains its value, for
 // example "const_2".
-func constHint(value any) string {
+func constName(value any) string {
 	switch v := value.(type) {
 	case float32, float64, int64, int32, int, bool:
 		return fmt.Sprintf("const_%v", v)
@@ -294,7 +294,7 @@ func irVersionFor(opset int64) int64 {
 func checkGraph(m *pb.ModelProto) error {
 	domains := make(map[string]bool)
 	for _, o := range m.OpsetImport {
-		domains[canonical(o.GetDomain())] = true
+		domains[canonicalDomain(o.GetDomain())] = true
 	}
 	g := m.Graph
 	producedBy := make(map[string]string)
@@ -325,7 +325,7 @@ func checkGraph(m *pb.ModelProto) error {
 	}
 	for i, n := range g.Node {
 		node := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
-		if domain := canonical(n.GetDomain()); !domains[domain] {
+		if domain := canonicalDomain(n.GetDomain()); !domains[domain] {
 			return fmt.Errorf("onnx: %s uses domain %q, which the model does not import", node, domain)
 		}
 		for _, in := range n.Input {

@@ -16,31 +16,31 @@ import (
 type Graph struct {
 	Model *pb.ModelProto
 
-	producer  map[string]*pb.NodeProto
-	consumers map[string][]*pb.NodeProto
-	consts    map[string]*pb.TensorProto
-	sparse    map[string]bool
-	position  map[*pb.NodeProto]int
-	types     map[string]*pb.ValueInfoProto
+	producer     map[string]*pb.NodeProto
+	consumers    map[string][]*pb.NodeProto
+	consts       map[string]*pb.TensorProto
+	sparseConsts map[string]bool
+	nodeIndex    map[*pb.NodeProto]int
+	types        map[string]*pb.ValueInfoProto
 }
 
 // newGraph indexes the main graph of m.
 func newGraph(m *pb.ModelProto) *Graph {
 	body := m.GetGraph()
 	g := &Graph{
-		Model:     m,
-		producer:  make(map[string]*pb.NodeProto, len(body.GetNode())),
-		consumers: make(map[string][]*pb.NodeProto, len(body.GetNode())),
-		consts:    make(map[string]*pb.TensorProto, len(body.GetInitializer())),
-		sparse:    make(map[string]bool),
-		position:  make(map[*pb.NodeProto]int, len(body.GetNode())),
-		types:     make(map[string]*pb.ValueInfoProto),
+		Model:        m,
+		producer:     make(map[string]*pb.NodeProto, len(body.GetNode())),
+		consumers:    make(map[string][]*pb.NodeProto, len(body.GetNode())),
+		consts:       make(map[string]*pb.TensorProto, len(body.GetInitializer())),
+		sparseConsts: make(map[string]bool),
+		nodeIndex:    make(map[*pb.NodeProto]int, len(body.GetNode())),
+		types:        make(map[string]*pb.ValueInfoProto),
 	}
 	for _, t := range body.GetInitializer() {
 		g.consts[t.GetName()] = t
 	}
 	for _, t := range body.GetSparseInitializer() {
-		g.sparse[t.GetValues().GetName()] = true
+		g.sparseConsts[t.GetValues().GetName()] = true
 	}
 	for _, list := range [][]*pb.ValueInfoProto{body.GetValueInfo(), body.GetInput(), body.GetOutput()} {
 		for _, v := range list {
@@ -48,7 +48,7 @@ func newGraph(m *pb.ModelProto) *Graph {
 		}
 	}
 	for i, n := range body.GetNode() {
-		g.position[n] = i
+		g.nodeIndex[n] = i
 		for _, out := range n.GetOutput() {
 			if out != "" {
 				g.producer[out] = n
@@ -114,11 +114,11 @@ func opset(m *pb.ModelProto) int64 {
 }
 
 // IsDefault reports whether a domain is the default operator set.
-func IsDefault(domain string) bool { return canonical(domain) == "" }
+func IsDefault(domain string) bool { return canonicalDomain(domain) == "" }
 
-// canonical returns the name of an operator-set domain. The default domain has two names,
+// canonicalDomain returns the name of an operator-set domain. The default domain has two names,
 // and canonical returns "" for both.
-func canonical(domain string) string {
+func canonicalDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (g *Graph) Const(tensor string) (*pb.TensorProto, bool) {
 func (g *Graph) Inputs() []*pb.ValueInfoProto {
 	var in []*pb.ValueInfoProto
 	for _, v := range g.Model.GetGraph().GetInput() {
-		if _, ok := g.consts[v.GetName()]; !ok && !g.sparse[v.GetName()] {
+		if _, ok := g.consts[v.GetName()]; !ok && !g.sparseConsts[v.GetName()] {
 			in = append(in, v)
 		}
 	}
@@ -157,7 +157,7 @@ func (g *Graph) NodeName(n *pb.NodeProto) string {
 	if name := n.GetName(); name != "" {
 		return name
 	}
-	return fmt.Sprintf("%s_%d", n.GetOpType(), g.position[n])
+	return fmt.Sprintf("%s_%d", n.GetOpType(), g.nodeIndex[n])
 }
 
 // Reads returns the names of the tensors that a node reads: its inputs, and tensors of the
@@ -166,7 +166,7 @@ func Reads(n *pb.NodeProto) []string {
 	in := n.GetInput()
 	for _, a := range n.GetAttribute() {
 		for _, body := range subgraphs(a) {
-			in = append(in[:len(in):len(in)], captures(body)...)
+			in = append(in[:len(in):len(in)], capturedNames(body)...)
 		}
 	}
 	return in
@@ -201,8 +201,8 @@ func DefinedNames(g *pb.GraphProto) map[string]bool {
 	return names
 }
 
-// captures returns the names of the outer graph's tensors that a subgraph reads.
-func captures(body *pb.GraphProto) []string {
+// capturedNames returns the names of the outer graph's tensors that a subgraph reads.
+func capturedNames(body *pb.GraphProto) []string {
 	local := DefinedNames(body)
 	var outer []string
 	for _, n := range body.GetNode() {

@@ -50,7 +50,7 @@ func nestedModel(t testing.TB, levels int) []byte {
 
 func TestParseRefuses(t *testing.T) {
 	good := smallModel(t)
-	headless, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
+	withoutGraph, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		"a pickle":  []byte("\x80\x02}q\x00(X\x05\x00\x00\x00statesq\x01."),
 		"a PNG":     []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
 		"zeros":     make([]byte, 64),
-		"no graph":  headless,
+		"no graph":  withoutGraph,
 		"truncated": good[:len(good)*2/3],
 		"too deep":  nestedModel(t, 33),
 	} {

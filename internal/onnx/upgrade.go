@@ -75,8 +75,8 @@ func (r *upgrader) constant(value any, dims ...int64) string {
 // upgrade converts a node. It may first append helper nodes that the converted node reads.
 func (r *upgrader) upgrade(n *pb.NodeProto) error {
 	in, op := n.GetInput(), n.GetOpType()
-	refusal := func(why string) error {
-		return fmt.Errorf("node %s (%s) %s; export the model anew with operator set 13 or later", r.g.NodeName(n), op, why)
+	refusal := func(reason string) error {
+		return fmt.Errorf("node %s (%s) %s; export the model anew with operator set 13 or later", r.g.NodeName(n), op, reason)
 	}
 	switch {
 	case op == "Upsample", op == "Resize" && r.fromOpset < 11:

@@ -31,8 +31,8 @@ func gradSub(c *call) {
 func gradMul(c *call) {
 	a, b := c.input(0), c.input(1)
 	if a == b {
-		twice := c.node("Mul", c.scalar(2, a), a)
-		c.add(0, c.node("Mul", c.upstream(0), twice))
+		doubled := c.node("Mul", c.scalar(2, a), a)
+		c.add(0, c.node("Mul", c.upstream(0), doubled))
 		return
 	}
 	if c.needsGradient(0) {
@@ -79,8 +79,8 @@ func gradPow(c *call) {
 }
 
 func gradSqrt(c *call) {
-	twice := c.node("Mul", c.scalar(2, c.input(0)), c.output(0))
-	c.add(0, c.node("Div", c.upstream(0), twice))
+	doubled := c.node("Mul", c.scalar(2, c.input(0)), c.output(0))
+	c.add(0, c.node("Div", c.upstream(0), doubled))
 }
 
 func gradExp(c *call) { c.add(0, c.node("Mul", c.upstream(0), c.output(0))) }
@@ -181,10 +181,10 @@ func gradExtremum(compare string) rule {
 				count = c.node("Add", count, isExtremum[i])
 			}
 		}
-		share := c.node("Div", c.upstream(0), count)
+		part := c.node("Div", c.upstream(0), count)
 		for i := range x {
 			if c.needsGradient(i) {
-				c.addUnbroadcast(i, c.node("Mul", share, isExtremum[i]))
+				c.addUnbroadcast(i, c.node("Mul", part, isExtremum[i]))
 			}
 		}
 	}

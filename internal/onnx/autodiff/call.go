@@ -76,8 +76,8 @@ func (c *call) addUnbroadcast(i int, gradient string) {
 	}
 }
 
-// checkOnlyFirstOutput reports whether only output 0 has a gradient. It fails the call if a
-// later output has one.
+// checkOnlyFirstOutput reports whether only output 0 has a gradient. If a later output has
+// one, it calls fail.
 func (c *call) checkOnlyFirstOutput() bool {
 	for i := 1; i < len(c.n.Output); i++ {
 		if c.upstream(i) != "" {
@@ -172,9 +172,9 @@ func (g *tape) fullLike(v float64, x string) string {
 
 // expand broadcasts v to the shape of x.
 func (g *tape) expand(v, x string) string {
-	a, aok := g.types.get(v).static()
-	b, bok := g.types.get(x).static()
-	if aok && bok && slices.Equal(a, b) {
+	a, knownA := g.types.get(v).static()
+	b, knownB := g.types.get(x).static()
+	if knownA && knownB && slices.Equal(a, b) {
 		return v
 	}
 	return g.node("Expand", v, g.expandShape(v, x))
@@ -182,9 +182,9 @@ func (g *tape) expand(v, x string) string {
 
 // reshapeLike reshapes v to the shape of x. Both have the same number of elements.
 func (g *tape) reshapeLike(v, x string) string {
-	a, aok := g.types.get(v).static()
-	b, bok := g.types.get(x).static()
-	if aok && bok && slices.Equal(a, b) {
+	a, knownA := g.types.get(v).static()
+	b, knownB := g.types.get(x).static()
+	if knownA && knownB && slices.Equal(a, b) {
 		return v
 	}
 	out := g.node("Reshape", g.beforeReshape(v), g.reshapeShape(x))

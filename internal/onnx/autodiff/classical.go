@@ -30,9 +30,9 @@ func gradNormalizer(c *call) {
 		// The MAX norm divides by the largest number, not by the largest absolute value.
 		last := []int64{-1}
 		largest := c.reduce("ReduceMax", x, last, true)
-		hit := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)
-		along := c.node("Div", c.sum(c.node("Mul", c.upstream(0), y), last, true), c.sum(hit, last, true))
-		d = c.divideOrZero(c.node("Sub", c.upstream(0), c.node("Mul", hit, along)), largest)
+		isMax := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)
+		projection := c.node("Div", c.sum(c.node("Mul", c.upstream(0), y), last, true), c.sum(isMax, last, true))
+		d = c.divideOrZero(c.node("Sub", c.upstream(0), c.node("Mul", isMax, projection)), largest)
 	default:
 		c.fail("its norm is %q", norm)
 		return

@@ -48,9 +48,9 @@ func (c *call) convGeometry(w string, x tensorType) (geometry, bool) {
 // channels. For larger strides, ConvTranspose is faster than any combination of
 // convolutions.
 func (c *call) convAdjoint(upstream, w, x string, s geometry, group int64) string {
-	const few = 8 // number of float32 in a vector register
+	const minChannels = 8 // number of float32 in a vector register
 	channels, ok := c.types.get(w).dim(1)
-	if !(ok && channels.known() && channels.n < few && group == 1) && s.unitStride() && s.kernelKnown {
+	if !(ok && channels.known() && channels.n < minChannels && group == 1) && s.unitStride() && s.kernelKnown {
 		if pads, ok := s.mirroredPads(); ok {
 			m := s
 			m.begin, m.end = pads[:len(s.kernel)], pads[len(s.kernel):]
@@ -120,9 +120,9 @@ func (c *call) swapAxes(x string, from, rank int) string {
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// kernelGradient returns the gradient of Conv(x, w) with respect to w, which is the
-// correlation of x with upstream. In this convolution, strides and dilations are exchanged,
-// and so are the axes of rows and channels. Groups become channels (group, row) of x.
+// kernelGradient returns the gradient of Conv(x, w) with respect to w. It is the
+// correlation of x with upstream, computed as a convolution that exchanges strides with
+// dilations and rows with channels. Groups become channels (group, row) of x.
 func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) string {
 	rank := len(s.kernel) + 2
 	image := c.swapAxes(x, 0, rank)

@@ -12,5 +12,6 @@
 // The package infers static shapes if possible, so that gradients of such tensors need no
 // shape arithmetic. Otherwise, the graph computes shapes at run time.
 //
-// See Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008, chapter 3.
+// For the method, see Griewank and Walther, Evaluating Derivatives, 2nd ed., SIAM 2008,
+// chapter 3.
 package autodiff

@@ -35,13 +35,13 @@ func (c *call) gradGatherOne(axis int64) bool {
 		return false
 	}
 	rank, at := int64(len(x.dims)), index[0]
-	axis = wrap(axis, rank)
+	axis = wrapIndex(axis, rank)
 	upstream := c.upstream(0)
 	if indexRank == 0 {
 		upstream = c.node("Unsqueeze", upstream, c.ints(axis))
 	}
 	// pads holds the padding before and after the index. If the size of the axis is
-	// unknown, it is added at run time to the element growing of pads.
+	// unknown, the graph adds it to pads[growing] at run time.
 	pads, growing := make([]int64, 2*rank), axis
 	if at >= 0 {
 		pads[axis], pads[rank+axis], growing = at, -1-at, rank+axis
@@ -60,8 +60,8 @@ func (c *call) gradGatherOne(axis int64) bool {
 	return true
 }
 
-// wrap converts an index of an axis with n elements: a negative index counts from the end.
-func wrap(i, n int64) int64 {
+// wrapIndex converts an index of an axis with n elements: a negative index counts from the end.
+func wrapIndex(i, n int64) int64 {
 	if i < 0 {
 		return i + n
 	}
@@ -76,7 +76,7 @@ func (c *call) ungather(x, indices, upstream string, axis int64, n int) (string,
 		c.fail("the rank of %q is not known", x)
 		return "", false
 	}
-	axis = wrap(axis, int64(rank))
+	axis = wrapIndex(axis, int64(rank))
 	// scatterAdd works on the first axis, so move axis there.
 	toFront, fromFront := []int64{axis}, make([]int64, rank)
 	for i := range int64(rank) {
@@ -131,8 +131,8 @@ func gradGatherND(c *call) {
 	c.add(0, c.scatterAdd(c.fullLike(0, x), indices, c.upstream(0)))
 }
 
-// prependBatchIndices adds coordinates to the front of each tuple of coordinates in the
-// last axis of indices. They are the positions along the first batch axes.
+// prependBatchIndices extends each tuple of coordinates in the last axis of indices. It
+// puts the position of the tuple along the first axes, `batch` in number, in front.
 func (c *call) prependBatchIndices(indices string, batch int64) string {
 	rank, ok := c.types.get(indices).rank()
 	if !ok {

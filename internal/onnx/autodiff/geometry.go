@@ -109,11 +109,11 @@ func (s *geometry) windowCount(i int, n int64) int64 {
 	if s.isSamePadding() {
 		return (n + stride - 1) / stride
 	}
-	room := n + s.begin[i] + s.end[i] - s.extent(i)
+	space := n + s.begin[i] + s.end[i] - s.extent(i)
 	if !s.ceilMode {
-		return room/stride + 1
+		return space/stride + 1
 	}
-	count := (room+stride-1)/stride + 1
+	count := (space+stride-1)/stride + 1
 	if (count-1)*stride >= n+s.begin[i] {
 		count-- // the last window must not start in the padding at the end
 	}
@@ -128,8 +128,8 @@ func (s *geometry) dropsWindow(x tensorType) bool {
 	}
 	for i, stride := range s.stride {
 		d, _ := x.dim(int64(i + 2))
-		room := d.n + s.begin[i] + s.end[i] - s.extent(i)
-		if d.known() && (room+stride-1)/stride*stride >= d.n+s.begin[i] {
+		space := d.n + s.begin[i] + s.end[i] - s.extent(i)
+		if d.known() && (space+stride-1)/stride*stride >= d.n+s.begin[i] {
 			return true
 		}
 	}

@@ -82,9 +82,9 @@ type tape struct {
 // sweep computes the gradients of seeds with respect to wrt.
 func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	defer g.b.SetScope(g.b.SetScope("grad/"))
-	active := g.activeFrom(wrt, stop)
+	active := g.activeTensors(wrt, stop)
 	for _, s := range seeds {
-		if !g.exists(s.Output) {
+		if !g.hasTensor(s.Output) {
 			return nil, fmt.Errorf("the graph has no tensor %q to differentiate", s.Output)
 		}
 		upstream := s.Upstream
@@ -100,7 +100,7 @@ func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	}
 	out := make([]string, len(wrt))
 	for i, t := range wrt {
-		if !g.exists(t) {
+		if !g.hasTensor(t) {
 			return nil, fmt.Errorf("the graph has no tensor %q to differentiate by", t)
 		}
 		if g.grads[t] == "" {
@@ -111,8 +111,8 @@ func (g *tape) sweep(seeds []Seed, wrt, stop []string) ([]string, error) {
 	return out, nil
 }
 
-// exists reports whether the graph has a tensor of this name.
-func (g *tape) exists(tensor string) bool {
+// hasTensor reports whether the graph has a tensor of this name.
+func (g *tape) hasTensor(tensor string) bool {
 	if g.index.Producer(tensor) != nil || g.index.Type(tensor) != nil {
 		return true
 	}
@@ -120,8 +120,8 @@ func (g *tape) exists(tensor string) bool {
 	return ok
 }
 
-// activeFrom returns the tensors that depend on wrt through operators that carry gradients.
-func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
+// activeTensors returns the tensors that depend on wrt through operators that carry gradients.
+func (g *tape) activeTensors(wrt, stop []string) map[string]bool {
 	active, stopped := make(map[string]bool), make(map[string]bool)
 	for _, t := range wrt {
 		active[t] = true
@@ -150,14 +150,14 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 
 // backward applies the rule of a node if the node is on a path from wrt to the seeds.
 func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
-	reached, needed := false, false
+	hasGradient, needed := false, false
 	for _, out := range n.Output {
-		reached = reached || active[out] && g.grads[out] != ""
+		hasGradient = hasGradient || active[out] && g.grads[out] != ""
 	}
 	for _, in := range onnx.Reads(n) {
 		needed = needed || active[in]
 	}
-	if !reached || !needed || stopsGradient(n) {
+	if !hasGradient || !needed || stopsGradient(n) {
 		return nil
 	}
 	c := &call{tape: g, n: n, active: active}
@@ -172,10 +172,10 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	return c.err
 }
 
-// rootCause returns the error of the earliest cause. An operator without a rule has outputs
-// of unknown type, which makes the rules of later nodes fail. The sweep meets those later
-// nodes first. If there is such an operator on the path from node i to wrt, rootCause
-// returns its error, and otherwise err.
+// rootCause returns the error that explains err, which the rule of node i returned. An
+// operator without a rule has outputs of unknown type, and these make the rules of later
+// nodes fail. If such an operator is on the path from node i to wrt, rootCause returns its
+// error. Otherwise it returns err.
 func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	feeding := make(map[string]bool)
 	for ; i >= 0; i-- {

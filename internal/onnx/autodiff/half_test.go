@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// halfCases lists operators whose gradients in half precision consist of other nodes than
-// in single precision.
+// halfCases lists operators whose gradients have other nodes in half precision than in
+// single precision.
 var halfCases = []struct {
 	name   string
 	opsets []int64

@@ -21,7 +21,8 @@ func gradTranspose(c *call) {
 	c.add(0, c.nodeWith("Transpose", []string{c.upstream(0)}, onnx.Attr("perm", inverse)))
 }
 
-// gradDropout is the identity, because Dropout changes x only in training mode.
+// gradDropout is the rule of Dropout. It is the identity, because Dropout changes x only in
+// training mode.
 func gradDropout(c *call) {
 	if training := c.input(2); training != "" {
 		if v, ok := c.types.constInts(training); !ok || len(v) != 1 || v[0] != 0 {

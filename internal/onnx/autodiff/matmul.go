@@ -9,9 +9,9 @@ func gradMatMul(c *call) { c.addProduct(c.input(0), c.input(1), c.upstream(0)) }
 // addProduct adds the gradients of inputs 0 and 1 of a matrix product. a and b are the
 // values of these inputs in the product.
 func (c *call) addProduct(a, b, upstream string) {
-	ra, aok := c.types.get(a).rank()
-	rb, bok := c.types.get(b).rank()
-	if !aok || !bok {
+	ra, knownA := c.types.get(a).rank()
+	rb, knownB := c.types.get(b).rank()
+	if !knownA || !knownB {
 		c.fail("the rank of its inputs is not known")
 		return
 	}

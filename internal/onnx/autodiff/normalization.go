@@ -26,11 +26,11 @@ func (s standardization) apply(c *call, x string) (xhat, r string) {
 // r·(g − mean g − x̂·mean(g·x̂)). If the standardization is not centred, the term mean g is
 // absent.
 func (s standardization) gradient(c *call, g, xhat, r string) string {
-	along := c.node("Mul", xhat, c.reduce("ReduceMean", c.node("Mul", g, xhat), s.axes, true))
+	projection := c.node("Mul", xhat, c.reduce("ReduceMean", c.node("Mul", g, xhat), s.axes, true))
 	if s.centred {
 		g = c.node("Sub", g, c.reduce("ReduceMean", g, s.axes, true))
 	}
-	return c.node("Mul", r, c.node("Sub", g, along))
+	return c.node("Mul", r, c.node("Sub", g, projection))
 }
 
 // gradLayerNormalization returns the rule of LayerNormalization, y = x̂·scale + bias. If
@@ -159,8 +159,8 @@ func gradBatchNormalization(c *call) {
 		c.add(3, c.node("Neg", c.node("Mul", c.sum(upstream, summed, false), gain)))
 	}
 	if c.needsGradient(4) {
-		along := c.sum(c.node("Mul", upstream, centred), summed, false)
-		c.add(4, c.times(-0.5, c.node("Mul", along, c.node("Mul", gain, c.square(r)))))
+		projection := c.sum(c.node("Mul", upstream, centred), summed, false)
+		c.add(4, c.times(-0.5, c.node("Mul", projection, c.node("Mul", gain, c.square(r)))))
 	}
 }
 
@@ -228,13 +228,13 @@ func (c *call) lpNormGradient(x, y string, p, axis int64) string {
 		op, normal = "ReduceL1", c.node("Sign", x)
 	}
 	upstream, axes := c.upstream(0), []int64{axis}
-	along := c.node("Mul", normal, c.sum(c.node("Mul", upstream, y), axes, true))
-	return c.divideOrZero(c.node("Sub", upstream, along), c.reduce(op, x, axes, true))
+	projection := c.node("Mul", normal, c.sum(c.node("Mul", upstream, y), axes, true))
+	return c.divideOrZero(c.node("Sub", upstream, projection), c.reduce(op, x, axes, true))
 }
 
 // divideOrZero returns a/b, or 0 if b is 0.
 func (g *tape) divideOrZero(a, b string) string {
 	zero := g.scalar(0, b)
-	none := g.node("Equal", b, zero)
-	return g.node("Where", none, zero, g.node("Div", a, g.node("Where", none, g.scalar(1, b), b)))
+	isZero := g.node("Equal", b, zero)
+	return g.node("Where", isZero, zero, g.node("Div", a, g.node("Where", isZero, g.scalar(1, b), b)))
 }

@@ -67,12 +67,12 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 		a, b = b, a // put known numbers second, because equal expressions must have equal symbols
 	}
 	notNegative := op != "Sub" && a.isNonNegative() && b.isNonNegative()
-	whole, times := splitFactor(a.symbol)
+	base, multiple := splitFactor(a.symbol)
 	switch {
-	case op == "Div" && b.known && b.n > 0 && times%b.n == 0:
-		return combine("Mul", symbolicInt{symbol: whole, isAxisSize: a.isAxisSize}, symbolicInt{n: times / b.n, known: true})
-	case op == "Mul" && b.known && times > 1:
-		return combine("Mul", symbolicInt{symbol: whole, isAxisSize: a.isAxisSize}, symbolicInt{n: times * b.n, known: true})
+	case op == "Div" && b.known && b.n > 0 && multiple%b.n == 0:
+		return combine("Mul", symbolicInt{symbol: base, isAxisSize: a.isAxisSize}, symbolicInt{n: multiple / b.n, known: true})
+	case op == "Mul" && b.known && multiple > 1:
+		return combine("Mul", symbolicInt{symbol: base, isAxisSize: a.isAxisSize}, symbolicInt{n: multiple * b.n, known: true})
 	}
 	left, right := a.term(), b.term()
 	if left == "" || right == "" || len(left)+len(right) > 100 {
@@ -84,7 +84,7 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 // isNonNegative reports whether v is known to be at least 0.
 func (v symbolicInt) isNonNegative() bool { return v.isAxisSize || v.known && v.n >= 0 }
 
-// splitFactor splits the symbol of a product into the symbol and the number. For example,
+// splitFactor splits the symbol of a product into its symbol and its number. For example,
 // "Mul(n, 3)" becomes "n" and 3.
 func splitFactor(symbol string) (rest string, times int64) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(symbol, ")"), "Mul(")

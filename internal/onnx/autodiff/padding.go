@@ -65,8 +65,8 @@ func (c *call) padExplicitly(x string, s geometry, value float64) (string, geome
 		return x, s, func(dx string) string { return dx }
 	}
 	begin, end := c.samePads(x, s)
-	none := c.ints(0, 0)
-	padded := c.node("Pad", x, c.concatInts(none, begin, none, end), c.scalar(value, x))
+	noPadding := c.ints(0, 0)
+	padded := c.node("Pad", x, c.concatInts(noPadding, begin, noPadding, end), c.scalar(value, x))
 	size := c.shapeRange(x, 2, len(s.kernel)+2)
 	s.begin, s.end = make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
 	s.autoPad = "NOTSET"

@@ -186,9 +186,9 @@ func (c *call) maxIndices() string {
 
 func gradGlobalAveragePool(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
-	n, nok := c.types.get(x).size()
-	m, mok := c.types.get(upstream).size()
-	if nok && mok && n > 0 {
+	n, knownN := c.types.get(x).size()
+	m, knownM := c.types.get(upstream).size()
+	if knownN && knownM && n > 0 {
 		upstream = c.node("Mul", upstream, c.scalar(float64(m)/float64(n), x))
 	} else {
 		upstream = c.node("Div", upstream, c.castTo(c.node("Div", c.node("Size", x), c.node("Size", upstream)), x))

@@ -107,7 +107,7 @@ func (c *call) broadcastAlongAxis(v string) (string, bool) {
 		c.fail("its scale is neither a number nor one along an axis")
 		return v, false
 	}
-	axis := int(wrap(c.attrInt("axis", 1), int64(rank)))
+	axis := int(wrapIndex(c.attrInt("axis", 1), int64(rank)))
 	if axis >= rank-1 {
 		return v, true
 	}

@@ -109,9 +109,9 @@ func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) 
 	}
 }
 
-// sumReduced returns the sum of x over the axes that the node reduces. These axes keep the
+// sumOverReducedAxes returns the sum of x over the axes that the node reduces. These axes keep the
 // size 1.
-func (c *call) sumReduced(x string) string {
+func (c *call) sumOverReducedAxes(x string) string {
 	axes, err := c.types.axes(c.n, 1)
 	if err != nil {
 		c.fail("its axes are not constant")
@@ -122,8 +122,8 @@ func (c *call) sumReduced(x string) string {
 // extremumGradient divides the gradient evenly among elements that tie, like PyTorch's amax
 // and amin.
 func extremumGradient(c *call, upstream, x, y string) string {
-	hit := c.castTo(c.node("Equal", x, y), x)
-	return c.node("Mul", hit, c.node("Div", upstream, c.sumReduced(hit)))
+	isExtremum := c.castTo(c.node("Equal", x, y), x)
+	return c.node("Mul", isExtremum, c.node("Div", upstream, c.sumOverReducedAxes(isExtremum)))
 }
 
 func l1Gradient(c *call, upstream, x, _ string) string {

@@ -181,14 +181,14 @@ func (c *call) interpolationMatrix(r resizeNode, index int) string {
 		elem = pb.TensorProto_DOUBLE
 	}
 	eye := c.node("Reshape", c.nodeWith("EyeLike", []string{square}, onnx.Attr("dtype", elem)), c.concatInts(c.ints(1, 1), size, size))
-	one, at := c.ints(int64(index)), c.ints(int64(index)+1)
+	start, end := c.ints(int64(index)), c.ints(int64(index)+1)
 	inputs := []string{eye, "", ""}
 	if r.sizes != "" {
-		inputs = append(inputs, c.concatInts(c.ints(1, 1), c.node("Slice", r.sizes, one, at), size))
+		inputs = append(inputs, c.concatInts(c.ints(1, 1), c.node("Slice", r.sizes, start, end), size))
 	} else {
-		scale := c.node("Slice", r.scales, one, at)
-		same := c.constant([]float32{1})
-		inputs[2] = c.nodeWith("Concat", []string{same, same, scale, same}, onnx.Attr("axis", 0))
+		scale := c.node("Slice", r.scales, start, end)
+		one := c.constant([]float32{1})
+		inputs[2] = c.nodeWith("Concat", []string{one, one, scale, one}, onnx.Attr("axis", 0))
 	}
 	return c.castTo(c.node("Squeeze", c.nodeWith("Resize", inputs, r.attrs...), c.ints(0, 1)), x)
 }

@@ -92,8 +92,8 @@ func (s span) resolve(size int64) (first, count int64) {
 		start, end := s.clamp(size)
 		return start, max((end-start+s.step-1)/s.step, 0)
 	}
-	start := min(max(wrap(s.start, size), 0), size-1)
-	end := min(max(wrap(s.end, size), -1), size-1)
+	start := min(max(wrapIndex(s.start, size), 0), size-1)
+	end := min(max(wrapIndex(s.end, size), -1), size-1)
 	return start, max((start-end-s.step-1)/-s.step, 0)
 }
 
@@ -102,7 +102,7 @@ func (c *call) dilate(x string, axis, step int64) string {
 	rank := int64(len(c.types.get(x).dims))
 	pads := make([]int64, 2*(rank+1))
 	pads[rank+1+axis+1] = step - 1
-	spread := c.node("Pad", c.node("Unsqueeze", x, c.ints(axis+1)), c.ints(pads...))
+	padded := c.node("Pad", c.node("Unsqueeze", x, c.ints(axis+1)), c.ints(pads...))
 	factors := make([]int64, rank)
 	for i := range factors {
 		factors[i] = 1
@@ -116,9 +116,9 @@ func (c *call) dilate(x string, axis, step int64) string {
 		}
 	}
 	if unknowns < 2 {
-		return c.node("Reshape", spread, c.ints(shape...))
+		return c.node("Reshape", padded, c.ints(shape...))
 	}
-	return c.node("Reshape", spread, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
+	return c.node("Reshape", padded, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
 }
 
 // gradScatterElements is the rule of ScatterElements with the reduction "none" or "add".

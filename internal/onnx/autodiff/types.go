@@ -54,7 +54,7 @@ func (t tensorType) size() (int64, bool) {
 
 // dim returns the size of an axis. A negative axis counts from the end.
 func (t tensorType) dim(axis int64) (dimension, bool) {
-	axis = wrap(axis, int64(len(t.dims)))
+	axis = wrapIndex(axis, int64(len(t.dims)))
 	if !t.ranked || axis < 0 || axis >= int64(len(t.dims)) {
 		return dimension{n: -1}, false
 	}
@@ -79,7 +79,7 @@ func (t tensorType) info(name string) *pb.ValueInfoProto {
 
 // types infers the element types and shapes of tensors, node by node while the graph grows.
 type types struct {
-	graph         *pb.GraphProto // the graph, which grows
+	graph         *pb.GraphProto // the graph, to which nodes are appended
 	index         *onnx.Graph
 	dir           string // folder of the graph's external data
 	tensorTypes   map[string]tensorType
@@ -299,7 +299,7 @@ func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 			}
 			s.axis = axes[i]
 		}
-		s.axis = wrap(s.axis, int64(rank))
+		s.axis = wrapIndex(s.axis, int64(rank))
 		if steps != nil {
 			if i >= len(steps) {
 				return nil, false

@@ -178,7 +178,7 @@ func inferReduce(t *types, n *pb.NodeProto) []tensorType {
 		reduced[i] = axes == nil
 	}
 	for _, a := range axes {
-		a = wrap(a, int64(len(reduced)))
+		a = wrapIndex(a, int64(len(reduced)))
 		if a < 0 || a >= int64(len(reduced)) {
 			return oneOutput(out)
 		}

@@ -39,7 +39,7 @@ func inferDropout(t *types, n *pb.NodeProto) []tensorType {
 
 func inferArg(t *types, n *pb.NodeProto) []tensorType {
 	x := t.get(n.Input[0])
-	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
 	out := tensorType{elem: pb.TensorProto_INT64}
 	if !x.ranked || axis < 0 || axis >= int64(len(x.dims)) {
 		return oneOutput(out)
@@ -54,7 +54,7 @@ func inferArg(t *types, n *pb.NodeProto) []tensorType {
 
 func inferTopK(t *types, n *pb.NodeProto) []tensorType {
 	x := t.get(n.Input[0])
-	axis := wrap(onnx.AttributeInt(n, "axis", -1), int64(len(x.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", -1), int64(len(x.dims)))
 	if !x.ranked || axis < 0 || axis >= int64(len(x.dims)) {
 		return []tensorType{x, {elem: pb.TensorProto_INT64}}
 	}
@@ -69,7 +69,7 @@ func inferTopK(t *types, n *pb.NodeProto) []tensorType {
 
 func inferGather(t *types, n *pb.NodeProto) []tensorType {
 	x, indices := t.get(n.Input[0]), t.get(n.Input[1])
-	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
 	out := tensorType{elem: x.elem}
 	if !x.ranked || !indices.ranked || axis < 0 || axis >= int64(len(x.dims)) {
 		return oneOutput(out)

@@ -47,7 +47,7 @@ func inferExpand(t *types, n *pb.NodeProto) []tensorType {
 func inferFlatten(t *types, n *pb.NodeProto) []tensorType {
 	x := t.get(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: true, dims: unknownDims(2)}
-	axis := wrap(onnx.AttributeInt(n, "axis", 1), int64(len(x.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", 1), int64(len(x.dims)))
 	if !x.ranked || axis < 0 || axis > int64(len(x.dims)) {
 		return oneOutput(out)
 	}
@@ -70,7 +70,7 @@ func inferSqueeze(t *types, n *pb.NodeProto) []tensorType {
 	}
 	drop := make(map[int64]bool)
 	for _, a := range axes {
-		a = wrap(a, int64(len(x.dims)))
+		a = wrapIndex(a, int64(len(x.dims)))
 		drop[a] = true
 	}
 	for i, d := range x.dims {
@@ -96,7 +96,7 @@ func inferUnsqueeze(t *types, n *pb.NodeProto) []tensorType {
 	rank := int64(len(x.dims) + len(axes))
 	axes = slices.Clone(axes)
 	for i, a := range axes {
-		axes[i] = wrap(a, rank)
+		axes[i] = wrapIndex(a, rank)
 	}
 	slices.Sort(axes)
 	dims := slices.Clone(x.dims)
@@ -128,7 +128,7 @@ func inferTranspose(t *types, n *pb.NodeProto) []tensorType {
 func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 	out := t.get(n.Input[0])
 	out.dims = slices.Clone(out.dims)
-	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(out.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", 0), int64(len(out.dims)))
 	total := int64(0)
 	for _, in := range n.Input {
 		x := t.get(in)
@@ -149,7 +149,7 @@ func inferConcat(t *types, n *pb.NodeProto) []tensorType {
 
 func inferSplit(t *types, n *pb.NodeProto) []tensorType {
 	x := t.get(n.Input[0])
-	axis := wrap(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
+	axis := wrapIndex(onnx.AttributeInt(n, "axis", 0), int64(len(x.dims)))
 	var sizes []int64
 	if len(n.Input) > 1 && n.Input[1] != "" {
 		sizes, _ = t.constInts(n.Input[1])

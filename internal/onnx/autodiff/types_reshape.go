@@ -35,27 +35,27 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 		return oneOutput(out)
 	}
 	out.ranked, out.dims = true, make([]dimension, len(v))
-	infer := -1
+	inferredAxis := -1
 	for i, e := range v {
 		switch {
 		case e.known && e.n == 0 && onnx.AttributeInt(n, "allowzero", 0) == 0:
 			out.dims[i], _ = x.dim(int64(i))
 		case e.known && e.n < 0:
-			infer = i
+			inferredAxis = i
 		case !e.known && !e.isAxisSize: // the size may be −1 at run time
 			out.dims[i].n = -1
 		default:
 			out.dims[i] = e.dimension()
 		}
 	}
-	if infer >= 0 {
-		out.dims[infer] = remainingDim(x, slices.Delete(slices.Clone(out.dims), infer, infer+1))
+	if inferredAxis >= 0 {
+		out.dims[inferredAxis] = remainingDim(x, slices.Delete(slices.Clone(out.dims), inferredAxis, inferredAxis+1))
 	}
 	return oneOutput(out)
 }
 
-// remainingDim returns the size of the one axis that is left over if x is reshaped to a
-// shape whose other axes are others.
+// remainingDim returns the size of the one axis that Reshape must compute. x is the input
+// of the Reshape, and others are the other axes of its result.
 func remainingDim(x tensorType, others []dimension) dimension {
 	if !x.ranked {
 		return dimension{n: -1}

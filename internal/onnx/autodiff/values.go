@@ -143,7 +143,7 @@ func (t *types) evaluateConstantOfShape(n *pb.NodeProto) ([]symbolicInt, bool) {
 func evaluateGather(x, at []symbolicInt) ([]symbolicInt, bool) {
 	out := make([]symbolicInt, len(at))
 	for i, a := range at {
-		k := wrap(a.n, int64(len(x)))
+		k := wrapIndex(a.n, int64(len(x)))
 		if !a.known || k < 0 || k >= int64(len(x)) {
 			return nil, false
 		}

@@ -82,7 +82,7 @@ func TestShapes(t *testing.T) {
 		}
 		before := len(b.Graph().Node)
 		if _, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, y}), Upstream: y}}, []string{x}); err != nil {
-			continue // the gradient of Expand does not depend on x
+			continue // y does not depend on the elements of x, so it has no gradient
 		}
 		for _, n := range b.Graph().Node[before:] {
 			if n.GetOpType() == "Shape" || n.GetOpType() == "Size" {

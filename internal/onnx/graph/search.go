@@ -36,6 +36,6 @@ func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	if len(lists) > 1 {
 		blockIndex = blockIndex.Add(x.Constant(first))
 	}
-	within := count(blockIndex.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
-	return blockIndex.Mul(float64(block)).Add(within), width
+	inBlock := count(blockIndex.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
+	return blockIndex.Mul(float64(block)).Add(inBlock), width
 }

@@ -326,9 +326,9 @@ func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 
 // Log1p returns log(1 + x). It is precise for small x.
 func (x Tensor) Log1p() Tensor {
-	whole := x.Add(1.)
-	rounded := whole.Sub(1.) // whole − 1: x after rounding
-	return rounded.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(rounded)), x)
+	sum := x.Add(1.)
+	rounded := sum.Sub(1.) // whole − 1: x after rounding
+	return rounded.Square().Neg().Less(0.).Choose(sum.Log().Mul(x.Div(rounded)), x)
 }
 
 // reduce applies a reduction to the last axis, which keeps the size 1.
@@ -513,8 +513,8 @@ func (x Tensor) Rows(w any) Tensor {
 
 // RowNumbers returns the indices of the rows of x, n×1, counted from 0.
 func (x Tensor) RowNumbers() Tensor {
-	places := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
-	first := Tensor{x.b, x.b.Node("Gather", []string{places, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
+	positions := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
+	first := Tensor{x.b, x.b.Node("Gather", []string{positions, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
 	return first.Reshape(-1, 1)
 }
 

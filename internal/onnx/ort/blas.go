@@ -93,16 +93,16 @@ const minProduct = 1 << 18
 
 // Sgemm computes C = αAB + βC in float32. A and B may be transposed.
 func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []float32, ldx int, y []float32, ldy int, beta float32, c []float32, ldc int) {
-	whole := product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}
-	run(b, whole, func(p product[float32]) {
+	full := product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}
+	run(b, full, func(p product[float32]) {
 		b.Implementation.Sgemm(tA, tB, p.c.rows, n, p.x.cols, alpha, p.x.data, ldx, p.y.data, ldy, p.beta, p.c.data, ldc)
 	})
 }
 
 // Dgemm computes C = αAB + βC in float64. A and B may be transposed.
 func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []float64, ldx int, y []float64, ldy int, beta float64, c []float64, ldc int) {
-	whole := product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}
-	run(b, whole, func(p product[float64]) {
+	full := product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}
+	run(b, full, func(p product[float64]) {
 		b.Implementation.Dgemm(tA, tB, p.c.rows, n, p.x.cols, alpha, p.x.data, ldx, p.y.data, ldy, p.beta, p.c.data, ldc)
 	})
 }

@@ -2,9 +2,9 @@ package ort
 
 import "github.com/attach-uncertainty/attach/internal/onnx/pb"
 
-// ForgetWarning resets the state of the warning that sessions run on the CPU, so that the
+// ResetWarning resets the state of the warning that sessions run on the CPU, so that the
 // next fallback prints it again.
-func ForgetWarning() {
+func ResetWarning() {
 	environment.Lock()
 	defer environment.Unlock()
 	environment.warned = false

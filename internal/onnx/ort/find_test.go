@@ -239,7 +239,7 @@ func TestOpenErrors(t *testing.T) {
 // CUDA provider does not work. If CUDA was requested, Open must return an error instead.
 func TestCUDAFallsBack(t *testing.T) {
 	good := isolatedLibrary(t)
-	ort.ForgetWarning()
+	ort.ResetWarning()
 	lib := linkLibrary(t, good)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(lib), "libonnxruntime_providers_cuda.so"), []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)

@@ -93,11 +93,11 @@ func (in installer) install(ctx context.Context) (Library, error) {
 		return Library{}, context.Cause(ctx)
 	}
 	if !supported {
-		what := "library"
+		build := "library"
 		if in.gpu {
-			what = "library with CUDA"
+			build = "library with CUDA"
 		}
-		return Library{}, fmt.Errorf("%w: no %s for %s/%s", ErrUnsupported, what, runtime.GOOS, runtime.GOARCH)
+		return Library{}, fmt.Errorf("%w: no %s for %s/%s", ErrUnsupported, build, runtime.GOOS, runtime.GOARCH)
 	}
 	if in.gpu {
 		return Library{}, &InstallError{fmt.Errorf("%w: pip is needed for the library with CUDA", ErrNoClient)}

@@ -76,13 +76,13 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 		if err := ctx.Err(); err != nil {
 			return Library{}, s.candidates, context.Cause(ctx)
 		}
-		if s.considerCache(gpu) {
+		if s.examineCache(gpu) {
 			return s.found, s.candidates, nil
 		}
 	}
 	for _, dir := range systemDirs() {
 		for _, path := range librariesIn(dir) {
-			if s.considerSystem(path) {
+			if s.examineSystem(path) {
 				return s.found, s.candidates, nil
 			}
 		}
@@ -147,8 +147,8 @@ type search struct {
 	resolved   []string // paths of examined files after links are resolved
 }
 
-// considerCache reports whether the cache contains a usable library.
-func (s *search) considerCache(gpu bool) bool {
+// examineCache reports whether the cache contains a usable library.
+func (s *search) examineCache(gpu bool) bool {
 	dir, err := cacheDir(gpu)
 	if err != nil {
 		return false
@@ -162,22 +162,22 @@ func (s *search) considerCache(gpu bool) bool {
 		s.candidates = append(s.candidates, Candidate{Path: main, Source: "cache", Reason: err.Error()})
 		return false
 	}
-	return s.consider(main, "cache", &p)
+	return s.examine(main, "cache", &p)
 }
 
-// considerSystem reports whether a file in a system folder is a usable library that was not
+// examineSystem reports whether a file in a system folder is a usable library that was not
 // examined before.
-func (s *search) considerSystem(path string) bool {
+func (s *search) examineSystem(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil || slices.Contains(s.resolved, real) {
 		return false
 	}
 	s.resolved = append(s.resolved, real)
-	return s.consider(path, "system", nil)
+	return s.examine(path, "system", nil)
 }
 
-// consider adds a library to the candidates and reports whether it is usable.
-func (s *search) consider(path, source string, p *pin) bool {
+// examine adds a library to the candidates and reports whether it is usable.
+func (s *search) examine(path, source string, p *pin) bool {
 	lib, err := inspect(path, p)
 	if err == nil && s.gpu && !lib.GPU {
 		err = errors.New("no CUDA provider beside it")

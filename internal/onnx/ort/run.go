@@ -74,7 +74,7 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 // run runs the model in the binding. If ctx can be cancelled, a cancellation stops the run.
 func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error {
 	if ctx.Done() == nil {
-		return cleanError(s.dyn.Run(in, out))
+		return cleanError(s.session.Run(in, out))
 	}
 	ro, err := onnxruntime_go.NewRunOptions()
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error
 		defer close(terminated)
 		ro.Terminate()
 	})
-	err = s.dyn.RunWithOptions(in, out, ro)
+	err = s.session.RunWithOptions(in, out, ro)
 	if !stop() {
 		<-terminated
 	}
@@ -99,7 +99,7 @@ func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error
 // bind checks that tensors match the inputs or outputs of the session, and returns their
 // values in the binding.
 func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxruntime_go.Value, error) {
-	if s.dyn == nil {
+	if s.session == nil {
 		return nil, errClosed
 	}
 	if len(ts) != len(want) {

@@ -51,7 +51,7 @@ func (v ValueInfo) typeString() string {
 // Session is a model that is ready to run. Several runs may overlap, but Close must not
 // overlap a run.
 type Session struct {
-	dyn     *onnxruntime_go.DynamicAdvancedSession
+	session *onnxruntime_go.DynamicAdvancedSession
 	inputs  []ValueInfo
 	outputs []ValueInfo
 }
@@ -97,7 +97,7 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 			return nil, cleanError(err)
 		}
 	}
-	if s.dyn, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), names(s.outputs), so); err != nil {
+	if s.session, err = onnxruntime_go.NewDynamicAdvancedSessionWithONNXData(data, names(s.inputs), names(s.outputs), so); err != nil {
 		return nil, fmt.Errorf("load the model: %w", cleanError(err))
 	}
 	return s, nil
@@ -183,10 +183,10 @@ func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 
 // Close releases the session. Further calls do nothing.
 func (s *Session) Close() error {
-	if s == nil || s.dyn == nil {
+	if s == nil || s.session == nil {
 		return nil
 	}
-	dyn := s.dyn
-	s.dyn = nil
+	dyn := s.session
+	s.session = nil
 	return cleanError(dyn.Destroy())
 }

@@ -40,7 +40,7 @@ func (elementOf[T]) toTensor(v onnxruntime_go.Value) (*Tensor, bool) {
 		return nil, false
 	}
 	t := &Tensor{shape: w.GetShape(), dtype: dtypeOf[T](), data: w.GetData()}
-	t, err := wrap(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
+	t, err := newPinned(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
 	return t, err == nil
 }
 
@@ -72,7 +72,7 @@ func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	if err := t.checkShape(len(data)); err != nil {
 		return nil, err
 	}
-	return wrap(t, data, func() (onnxruntime_go.Value, error) {
+	return newPinned(t, data, func() (onnxruntime_go.Value, error) {
 		return onnxruntime_go.NewTensor(onnxruntime_go.Shape(shape), data)
 	})
 }
@@ -101,9 +101,9 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	return t, nil
 }
 
-// wrap creates the value of the binding for t. It pins data first, because the runtime
+// newPinned creates the value of the binding for t. It pins data first, because the runtime
 // keeps the address of data.
-func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
+func newPinned[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
 	if len(data) > 0 {
 		t.pin.Pin(&data[0])
 	}
