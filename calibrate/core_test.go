@@ -100,7 +100,7 @@ func TestNarrowest(t *testing.T) {
 }
 
 // TestScoresCover checks that each score covers as often as guaranteed, for one target and for
-// two at once, although the predicted quantiles have a wrong centre, spread and shape.
+// two at once. The predicted quantiles have a wrong centre, spread and shape.
 func TestScoresCover(t *testing.T) {
 	const repeats, all = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}

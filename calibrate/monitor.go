@@ -20,12 +20,12 @@ import (
 // slightly higher scores. Adding a row takes less than a microsecond and does not allocate.
 // The state takes less than a kilobyte. A Monitor is safe for concurrent use.
 //
-// If the rows are exchangeable with the calibration rows, the probability that the Monitor
-// ever alarms at δ is at most δ, however long the stream is. Exchangeable rows come from
-// the same source as the calibration rows and are independent of each other, and neither
-// the model nor the detector was trained on them. Frames of a video are not exchangeable,
-// and neither are repeated copies of a row. The probability is over draws of the
-// calibration rows and the stream together.
+// If the rows are exchangeable with the calibration rows, the Monitor ever alarms at δ with
+// probability at most δ, however long the stream is. Exchangeable rows come from the same
+// source as the calibration rows and are independent of each other. In addition, the model and
+// the detector must not have been trained on them. Frames of a video are not exchangeable, and
+// neither are repeated copies of a row. The probability is over draws of the calibration rows
+// and the stream together.
 //
 // All rows are compared with the same calibration rows, so their p-values depend on each
 // other. Martingales that treat the p-values as independent raise false alarms far more often.
@@ -118,10 +118,10 @@ func (m *Monitor) Add(score float64) error {
 }
 
 // Merge adds the rows of another Monitor with the same calibration scores, as if they all
-// arrived now. For example, a replica hands over the Monitor of the last minute. Each row
-// must be added only once, so the replica continues with a new Monitor that has another
-// seed. Merge returns an error if the calibration scores differ or if the seeds are equal,
-// because equal seeds would give different rows the same random keys.
+// arrived now. For example, a replica hands over the Monitor of the last minute. Each row must
+// be added only once, so the replica continues with a new Monitor that has another seed. Merge
+// returns an error if the calibration scores differ. It also returns an error if the seeds are
+// equal, because different rows would then get the same random keys.
 //
 // The guarantee then holds for all rows together, if the times of merging do not depend on
 // the scores. Counts of rows can be added because all rows are compared with the same

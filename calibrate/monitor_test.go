@@ -30,8 +30,9 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 	return m
 }
 
-// TestMonitorMeetsItsGuarantee checks that a Monitor alarms at δ for at most a fraction δ of
-// draws of calibration sets and exchangeable streams, with and without ties.
+// TestMonitorMeetsItsGuarantee checks that a Monitor of an exchangeable stream alarms at δ in
+// at most a fraction δ of trials, with and without ties. Each trial draws new calibration
+// rows.
 func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
 	for _, step := range []float64{0, .5, 4} {
@@ -67,7 +68,7 @@ func TestMonitorMeetsItsGuarantee(t *testing.T) {
 }
 
 // TestMonitorDetectsDrift checks that a Monitor detects a few OOD rows and small shifts of all
-// rows, at the beginning of a stream and after a long time.
+// rows. Drift starts at the beginning of a stream or after a long time.
 func TestMonitorDetectsDrift(t *testing.T) {
 	for _, drift := range []struct {
 		fraction, mean float64

@@ -37,11 +37,11 @@ type OutlierBounds struct {
 // inliers is rejected if one of the K counts is too large. Counts at small k detect a small
 // fraction of outliers. The quantiles are exact, so no random numbers are needed.
 //
-// Bounds that hold for all groups at once are weak for a small group. For a group that was
-// chosen without a look at its rows, call OutlierBounds on the Ranks of this group instead,
-// with delta divided by the number of such groups. Lower bounds on the outliers of groups can
-// be added if the bounds hold at once and the groups share no rows. The sum is a lower bound
-// for all rows.
+// Bounds that hold for all groups at once are weak for a small group. A group that was chosen
+// without a look at its rows can have better bounds: call OutlierBounds on its own Ranks, with
+// delta divided by the number of such groups. Lower bounds on the outliers of groups can be
+// added if the bounds hold at once and the groups share no rows. The sum is a lower bound for
+// all rows.
 //
 // References: Song, Jin & Candès (2026), Everywhere Valid Bounds on False Discovery
 // Proportions in Conformal Inference; Magnani, Sesia & Solari (2023), Collective Outlier
