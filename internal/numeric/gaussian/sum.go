@@ -19,8 +19,8 @@ type Sum struct {
 	Weights []float64      // weights of the distances, followed by weights of the columns
 }
 
-// Summed is a graph.Detector whose score is a Sum. If one of the columns is computed from
-// every element of a row, even with weight 0, the score is NaN for rows that are not finite.
+// Summed is a graph.Detector whose score is a Sum. The score is NaN for rows that are not
+// finite if one of the columns is computed from every element of a row, even with weight 0.
 type Summed interface {
 	Sum(b graph.Batch) Sum
 }
@@ -122,9 +122,9 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 func padded(n int) int { return (n + chunk - 1) / chunk * chunk }
 
 // product writes whitened rows as graph nodes, padded with zeros, and returns the class means
-// in the same space. If the projection is in float32, it multiplies x minus the mean rounded
-// to float32, and shifts the class means by the rest of the mean. Otherwise it multiplies x,
-// and shifts the class means by the whole mean.
+// in the same space. In float64, it multiplies x without subtracting the mean, and shifts the
+// class means by the whitened mean. In float32, this would lose digits. It therefore subtracts
+// the mean rounded to float32 from x, and only the rest of the mean shifts the class means.
 func (c Classes) product(x graph.Tensor) (whitened graph.Tensor, means blas64.General) {
 	p, m := toDouble(c.Projection), toDouble(c.Means)
 	projection := dense.New(p.Rows, padded(p.Cols))

@@ -97,8 +97,8 @@ func TestRiskCoverage(t *testing.T) {
 
 // TestBootstrapAgreesWithResampling compares the intervals with scikit-learn metrics of rows
 // that NumPy resampled. Both are random. The end of a percentile interval from B resamples has
-// a standard error of about √(p(1−p)/B) / density, which is below 0.01 here for 6,000 and
-// 20,000 resamples.
+// a standard error of about √(p(1−p)/B) / density. This error is below 0.01 here, for 6,000
+// and 20,000 resamples.
 func TestBootstrapAgreesWithResampling(t *testing.T) {
 	ref := readBootstrapReference(t)
 	drawn, err := measure.Bootstrap(context.Background(), ref.In, ref.Out, 20_000, 5, 0)

@@ -9,9 +9,9 @@ import (
 )
 
 // Isolate grows an isolation tree. It splits rows of x at random values of random columns
-// until each row is in its own leaf, or until the depth at which halving would separate that
-// many rows. It reorders rows. paths holds the path length of each leaf: the number of splits
-// that lead to it, plus the expected number of further splits that would separate its rows.
+// until each row is in its own leaf. It stops at the depth at which halving would separate all
+// rows. It reorders rows. paths holds the path length of each leaf: the number of splits that
+// lead to it, plus the expected number of further splits that would separate its rows.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
 	g.tree.add()

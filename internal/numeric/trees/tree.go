@@ -68,8 +68,8 @@ func (t *Trees) Restore(s rows.State) error {
 	return nil
 }
 
-// Fit returns an error if trees from a file do not fit rows with this number of columns, or if
-// the number of their leaves is not leafValues.
+// Fit checks trees from a file. It returns an error if a tree tests a column that rows with
+// this number of columns lack, or if the number of leaves is not leafValues.
 func (t Trees) Fit(columns, leafValues int) error {
 	leaves := 0
 	for k, tree := range t {
