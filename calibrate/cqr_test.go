@@ -45,7 +45,7 @@ func TestCQRMargin(t *testing.T) {
 	}
 }
 
-// symmetricIntervals returns intervals whose ends calibration moves by the same amount.
+// symmetricIntervals returns base intervals with 1 as the unit of both ends.
 func symmetricIntervals(lower, upper []float64) []baseInterval {
 	all := make([]baseInterval, len(lower))
 	for i := range lower {

@@ -43,7 +43,7 @@ func TestByGroup(t *testing.T) {
 	}
 }
 
-// intervalsByWidth returns intervals whose ends calibration moves by fractions of the width.
+// intervalsByWidth returns base intervals with their width as the unit of both ends.
 func intervalsByWidth(lo, hi []float64) []baseInterval {
 	intervals := make([]baseInterval, len(lo))
 	for i := range lo {

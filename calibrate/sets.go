@@ -95,7 +95,7 @@ func (o SetOptions) withDefaults() SetOptions {
 type rankedClass struct {
 	p     float64 // probability of the class
 	above float64 // total probability of the classes that rank above it, or that an ordinal set adds before it
-	rank  int     // number of these classes
+	rank  int     // number of the classes that above adds up
 	top   float64 // largest probability of any class
 }
 
