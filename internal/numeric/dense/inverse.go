@@ -52,7 +52,7 @@ func invert(u blas64.General) {
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, ab, c, 0, b)
 }
 
-// view returns rows i0 to i1−1 and columns j0 to j1−1 of m, without a copy.
+// view returns the rows [i0,i1) and columns [j0,j1) of m, without a copy.
 func view(m blas64.General, i0, i1, j0, j1 int) blas64.General {
 	return blas64.General{Rows: i1 - i0, Cols: j1 - j0, Stride: m.Stride, Data: m.Data[i0*m.Stride+j0 : (i1-1)*m.Stride+j1]}
 }

@@ -86,5 +86,5 @@ func (c *solver) sort(from, to int) {
 	slices.SortStableFunc(part, func(i, j int) int { return cmp.Compare(c.values[i], c.values[j]) })
 }
 
-// row returns the elements from to to−1 of eigenvector i.
+// row returns the elements of eigenvector i with indices in [from,to).
 func (c *solver) row(i, from, to int) []float64 { return c.vectors[i*c.n+from : i*c.n+to] }

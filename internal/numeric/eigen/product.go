@@ -67,8 +67,8 @@ func (p *symmetricProduct) part(y, x []float64, index, parts int) {
 	}
 }
 
-// blockRow adds the product of rows from to to−1, and of the same columns, to y. first is the
-// index of the first row and column in the product.
+// blockRow adds the product of the rows and columns with indices in [from,to) to y. first is
+// the index of the first row and column in the product.
 func (p *symmetricProduct) blockRow(y, x []float64, first, from, to int) {
 	segment := func(v []float64, i, j int) blas64.Vector { return vector(v[i-first : j-first]) }
 	tile := func(j, k int) blas64.General {

@@ -8,7 +8,7 @@ import "math"
 // Reference: Li (1993), Solving secular equations stably and efficiently.
 type secularEquation struct {
 	d       []float64 // strictly increasing
-	squares []float64 // z², not 0
+	squares []float64 // zⱼ² for each j, not 0
 	rho     float64   // positive
 }
 

@@ -71,7 +71,8 @@ const (
 	// chunk is the number of squares that are summed in the precision of the projection.
 	// Whitened rows are padded with zeros to a multiple of chunk.
 	chunk = 32
-	// maxDifferences is the largest number of differences to class means for a row.
+	// maxDifferences is the largest number of differences to class means per row. With more
+	// differences, each distance gets its own graph nodes.
 	maxDifferences = 1 << 16
 )
 

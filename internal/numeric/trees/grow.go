@@ -62,7 +62,7 @@ type target struct{ y, weight float64 }
 // node is a node of the tree that may still be split.
 type node struct {
 	id, depth   int32
-	lo, hi      int    // the node has the rows lo to hi−1 of grower.rows
+	lo, hi      int    // the rows of the node are grower.rows[lo:hi]
 	path        uint64 // hash of the position in the tree
 	weight, sum float64
 	pure        bool // whether all targets are equal
@@ -194,7 +194,7 @@ func (g *grower) divide(n *node) [2]*node {
 	return [2]*node{a, b}
 }
 
-// node adds a node with the rows lo to hi−1 to the tree.
+// node adds a node with the rows g.rows[lo:hi] to the tree.
 func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 	n := new(node)
 	if last := len(g.free) - 1; last >= 0 {

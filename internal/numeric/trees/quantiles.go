@@ -126,8 +126,8 @@ func newReader(f *Forest) *reader {
 	}
 }
 
-// descend finds the leaves of the rows lo to hi−1. It goes tree by tree, so that a tree stays
-// in the cache.
+// descend finds the leaves of the rows of x with indices in [lo,hi). It goes tree by tree, so
+// that a tree stays in the cache.
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
 	r.leaves = slices.Grow(r.leaves[:0], (hi-lo)*n)[:(hi-lo)*n]
