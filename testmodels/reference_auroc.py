@@ -30,7 +30,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 
 def preprocess(images, p):
-    """Apply the Hugging Face keys that the data sets here use: → float32 n×C×H×W."""
+    """Preprocess images to float32 n×C×H×W, with the Hugging Face keys that the data sets here use."""
     x = images if images.ndim == 4 else images[..., None]
     if p.get("do_resize") or p.get("do_center_crop"):
         sys.exit("resizing and cropping are not part of this reference")
@@ -77,7 +77,7 @@ class Network:
 
 
 def load(path, classes, limit):
-    """The rows of an npz whose label is in classes, as a dict of arrays."""
+    """Return the rows of an npz whose label is in classes, as a dict of arrays."""
     z = dict(np.load(path))
     n = len(z["images"] if "images" in z else z["features"])
     keep = np.isin(z["labels"], classes) if classes else np.ones(n, bool)
@@ -150,8 +150,9 @@ def certificates_k(h, p):
 
 
 def determined(name, fit, p):
-    """False if the eigenvalues on both sides of the k-th are equal up to rounding;
-    for a sum of signed projections, if any two of the first k+1 are equal."""
+    """Return whether the rows determine the first k eigenvectors. They do not if the
+    k-th and the next eigenvalue are equal up to rounding. For a sum of signed
+    projections, all of the first k+1 eigenvalues must differ."""
     if name == "pca":
         _, values, _, k = pca_components(fit, p)
         first = k - 1 if p.get("square", True) else 0
@@ -167,8 +168,8 @@ def determined(name, fit, p):
 
 
 def certificates(fit, p):
-    """Bottom k eigenvectors of the second moment; with λ > 0 the one of
-    eigenvalue γ is scaled by √max(0, 1−kγ/2λ)."""
+    """Return the bottom k eigenvectors of the second moment. With λ > 0, the
+    eigenvector of eigenvalue γ is scaled by √max(0, 1−kγ/2λ)."""
 
     def rows(phi):
         return phi / np.linalg.norm(phi, axis=1, keepdims=True) if p.get("unit_norm", True) else phi

@@ -31,8 +31,8 @@ from torch.nn import functional as F
 
 
 class Network:
-    """Features (the input of the last Gemm) and logits of a graph of the
-    operators that the small networks here use."""
+    """Computes features (the input of the last Gemm) and logits of a graph. It supports
+    the operators that the small networks here use."""
 
     def __init__(self, path):
         self.graph = onnx.load(path).graph

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Renders digits and letters in several typefaces as small grey images.
+"""Render digits and letters in several typefaces as small grey images.
 
     python3 render.py --out .
 
@@ -27,12 +27,12 @@ SIZE = 24
 SUPERSAMPLE = 4
 LEVELS = 16
 
-# Seeds of the sets. Training images of the networks use 1, validation images 2.
+# Seeds of the sets. The networks were trained on images of seed 1 and validated on seed 2.
 SEEDS = {"train": 1, "validate": 2, "fit": 3, "test": 4, "letters": 5, "png": 6, "cal": 7}
 ROWS = {"fit": 3000, "cal": 1000, "test": 2000, "letters": 1500}
 
 DIGITS = "0123456789"
-# Letters that look like 0: O o Q D; 1: I J i j l t; 2: Z z; 4: A; 5: S s; 6: G b; 8: B; 9: g q; 7: T.
+# Letters that look like a digit. 0: O o Q D; 1: I J i j l t; 2: Z z; 4: A; 5: S s; 6: G b; 8: B; 9: g q; 7: T.
 LOOKALIKES = "OoQDIJijltZzASsGbBgqT"
 LETTERS = "".join(
     c
@@ -40,7 +40,7 @@ LETTERS = "".join(
     if c not in LOOKALIKES
 )
 
-# Family, style, and the Debian package that contains it.
+# Each typeface has a family, a style, and the Debian package that contains it.
 TYPEFACES = [
     ("DejaVu Sans", "Book", "fonts-dejavu-core"),
     ("DejaVu Sans", "Bold", "fonts-dejavu-core"),
@@ -64,8 +64,8 @@ TYPEFACES = [
 
 @functools.lru_cache(maxsize=None)
 def typefaces():
-    """The fonts of TYPEFACES at one size; a missing one is replaced by what
-    fontconfig thinks is nearest, with a line on stderr (bytes then differ)."""
+    """Return the fonts of TYPEFACES at one size. If a font is missing, fontconfig
+    replaces it. A line on stderr reports this, because the images then differ."""
     fonts = []
     for family, style, package in TYPEFACES:
         found, path = subprocess.run(
@@ -81,7 +81,7 @@ def typefaces():
 
 
 def render(char, rng):
-    """One SIZE×SIZE uint8 image of char; rng decides typeface, pose and noise."""
+    """Return a SIZE×SIZE uint8 image of char. rng decides typeface, pose and noise."""
     side = SIZE * SUPERSAMPLE
     fonts = typefaces()
     font = fonts[rng.integers(len(fonts))]
@@ -91,7 +91,7 @@ def render(char, rng):
         ((side - box[0] - box[2]) / 2, (side - box[1] - box[3]) / 2), char, fill=255, font=font
     )
 
-    # Height 13–19 px of 24, turned by up to 25°, slanted, moved by up to 2.5 px.
+    # The character is 13–19 of 24 px high, turned by up to 25°, slanted, and moved by up to 2.5 px.
     height = rng.uniform(13, 19) * SUPERSAMPLE
     scale = height / max(box[3] - box[1], 0.8 * (box[2] - box[0]))
     turn = np.deg2rad(rng.uniform(-25, 25))
@@ -119,8 +119,8 @@ def render(char, rng):
 
 
 def make(chars, n, seed):
-    """n images with balanced characters in random order: (images n×24×24
-    uint8, labels n uint8, an index into chars)."""
+    """Return n images with balanced characters in random order: images n×24×24 uint8,
+    and labels n uint8, which are indices into chars."""
     labels = np.random.default_rng([seed, n]).permutation(np.arange(n) % len(chars))
     images = np.stack(
         [render(chars[c], np.random.default_rng([seed, n, i])) for i, c in enumerate(labels)]
@@ -129,7 +129,8 @@ def make(chars, n, seed):
 
 
 def save_npz(path, **arrays):
-    """Like numpy.savez_compressed, without a time stamp and packed harder."""
+    """Write an npz like numpy.savez_compressed, but without time stamps and with
+    stronger compression, so that the same arrays give the same small file."""
     with zipfile.ZipFile(path, "w") as z:
         for name, array in arrays.items():
             data = io.BytesIO()

@@ -101,7 +101,7 @@ def main():
             out[-1] = np.array([list(row.values()) for row in out[-1]], np.float32)
         answers[name] = out[-1]
 
-    # One tensor for each column, including texts and empty cells.
+    # The model takes one tensor for each column. Columns include texts and empty cells.
     import pandas
 
     frame = lambda x, kind: pandas.DataFrame({**dict(zip(COLUMNS, x.T)), "kind": kind})

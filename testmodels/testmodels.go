@@ -1,15 +1,15 @@
-// Package testmodels contains small trained networks and inputs for them, which `attach demo`
-// and tests use. Python scripts in the same folder made them. README.md describes each file
-// and names the command that made it.
+// Package testmodels contains small trained networks and inputs for them, for `attach demo` and
+// for tests. Python scripts in the same folder created the files. README.md describes each file
+// and the command that created it.
 //
-// The digit networks classify 24×24 grey images of the digits 0–9. None of the
-// stored rows was used to train them. The toy regressor has one input and one
-// target.
+// The digit networks classify 24×24 grey images of the digits 0–9. They were trained on images
+// that are not stored. The toy regressor has one input and one target.
 package testmodels
 
 import "embed"
 
-// FS holds the models and inputs that a program can use without a checkout:
+// FS holds the models and inputs that a program can use without a checkout. φ is the number of
+// features, and "as above" means the same arrays as in the file above:
 //
 //	digits_resnet.onnx      classifier, residual with batch norm, φ = 64
 //	digits_vgg.onnx         classifier, VGG with dropout, φ = 128
@@ -17,13 +17,13 @@ import "embed"
 //	digits_fit.npz          images uint8 n×24×24, labels uint8 n: fit rows
 //	digits_cal.npz          as above: calibration rows
 //	digits_test.npz         as above: in-distribution test rows
-//	letters.npz             images as above: out-of-distribution rows
+//	letters.npz             as above: out-of-distribution rows
 //	toy_regressor.onnx      regressor of one input, φ = 100
-//	toy_fit.npz             x float32 n×1, y float32 n
+//	toy_fit.npz             x float32 n×1, y float32 n: fit rows
 //	toy_cal.npz             as above: calibration rows
 //	toy_test.npz            as above: test rows
 //
-// FS does not contain the folders images and odd, which only tests need.
+// FS does not contain the folders images and odd, because only tests need them.
 //
 //go:embed digits_resnet.onnx digits_vgg.onnx digits.preprocess.json
 //go:embed digits_fit.npz digits_cal.npz digits_test.npz letters.npz

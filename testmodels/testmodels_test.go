@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
+// TestFS checks that FS contains the expected files, and that none is empty or large.
 func TestFS(t *testing.T) {
 	want := []string{
 		"digits.preprocess.json", "digits_cal.npz", "digits_fit.npz", "digits_resnet.onnx", "digits_test.npz", "digits_vgg.onnx",
@@ -40,6 +41,7 @@ func TestFS(t *testing.T) {
 	}
 }
 
+// TestOdd checks that each model in odd/expected.json has its files, and that they are small.
 func TestOdd(t *testing.T) {
 	data, err := os.ReadFile("odd/expected.json")
 	if err != nil {

@@ -1,4 +1,4 @@
-"""Writes text/: a classifier of short sentences in the layout of an exporter's folder, and tables of sentences.
+"""Write text/: a classifier of short sentences in the layout of an exporter's folder, and tables of sentences.
 
     pip install numpy==2.4.6 onnx==1.23.2 scikit-learn==1.9.1
     python text.py

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the one-dimensional regression data of this folder and a network
+"""Make the one-dimensional regression data of this folder and a network
 trained on them by squared error.
 
     python3 toy.py --out .

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 
 class PreActBlock(nn.Module):
-    """BN → ReLU → 3×3 → BN → ReLU → 3×3, plus the (projected) input."""
+    """Computes BN → ReLU → 3×3 → BN → ReLU → 3×3 and adds the (projected) input."""
 
     def __init__(self, c_in, c_out, stride):
         super().__init__()
@@ -48,9 +48,9 @@ class PreActBlock(nn.Module):
 
 
 class PreActResNet(nn.Module):
-    """PreActResNet (He et al. 2016) for small images. The paper's takes φ
-    from a 4×4 average pool of the last block; `final_norm` puts BN and ReLU
-    before a pool over all positions instead."""
+    """PreActResNet (He et al. 2016) for small images. The paper takes φ from a 4×4
+    average pool of the last block. With `final_norm`, BN and ReLU come first and the
+    pool covers all positions."""
 
     def __init__(self, channels, classes, widths, blocks, final_norm):
         super().__init__()
@@ -75,9 +75,8 @@ class PreActResNet(nn.Module):
 
 
 class VGG(nn.Module):
-    """VGG (Simonyan and Zisserman 2015): `plan` lists convolution widths and
-    "M" for 2×2 max pooling; `hidden` adds a dense layer with dropout on both
-    sides."""
+    """VGG (Simonyan and Zisserman 2015). `plan` lists the widths of convolutions, and
+    "M" for 2×2 max pooling. `hidden` adds a dense layer with dropout before and after it."""
 
     def __init__(self, channels, classes, plan, norm, spatial=1, hidden=0):
         super().__init__()
@@ -108,7 +107,7 @@ class VGG(nn.Module):
 
 
 class Block(nn.Module):
-    """A layer of a transformer: LayerNorm before attention and before the dense part."""
+    """A transformer layer with LayerNorm before the attention and before the dense part."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -126,8 +125,8 @@ class Block(nn.Module):
 
 
 class ViT(nn.Module):
-    """A vision transformer (Dosovitskiy et al. 2021) of 4×4 patches of a 32×32
-    image; φ is the mean over them, as SimpleViT has it."""
+    """A vision transformer (Dosovitskiy et al. 2021) with 4×4 patches of a 32×32 image.
+    φ is the mean over the patches, as in SimpleViT."""
 
     def __init__(self, channels, classes, width, depth):
         super().__init__()
@@ -152,7 +151,7 @@ VGG_PLANS = {
 
 
 def build(arch, channels, classes, width):
-    """The network named arch, its channels multiplied by width."""
+    """Return the network arch, with its numbers of channels multiplied by width."""
     if arch == "resnet":
         return PreActResNet(channels, classes, [16, 32, 64], blocks=1, final_norm=True)
     if arch == "vgg":
@@ -168,14 +167,14 @@ def build(arch, channels, classes, width):
 
 
 def scale(images):
-    """uint8 n×H×W or n×H×W×C → float32 n×C×H×W in [-1,1]."""
+    """Convert uint8 n×H×W or n×H×W×C to float32 n×C×H×W in [-1,1]."""
     if images.ndim == 3:
         images = images[..., None]
     return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous().float() / 127.5 - 1
 
 
 def load(path, classes, limit=0, side=32):
-    """Rows of an npz whose label is in classes, relabelled by position."""
+    """Return the rows of an npz whose label is in classes. Labels become positions in classes."""
     z = np.load(path)
     images, labels = z["images"], z["labels"].astype(np.int64)
     if classes:
@@ -195,7 +194,8 @@ def load(path, classes, limit=0, side=32):
 
 
 def augment(x, flip):
-    """Random crops after padding by 4, the same for a mini-batch, and flips."""
+    """Pad images by 4, crop them at random and flip some. All images of a mini-batch
+    have the same crop."""
     padded = F.pad(x, (4, 4, 4, 4), value=-1)
     top, left = torch.randint(0, 9, (2,)).tolist()
     x = padded[:, :, top : top + x.shape[2], left : left + x.shape[3]]
@@ -231,13 +231,13 @@ def accuracy(net, x, y):
 
 
 def export(net, example, path, keep):
-    """Writes an ONNX file. keep leaves BatchNormalization and Dropout nodes in
-    the graph as they are (Dropout switched off by its training_mode input,
-    which a later edit can turn on); otherwise torch folds and drops them if possible."""
+    """Write an ONNX file. With keep, the graph contains BatchNormalization and Dropout
+    nodes. Dropout is off, but a later edit of its training_mode input can turn it on.
+    Without keep, torch folds or drops these nodes if possible."""
     net.eval()
     dropouts = [m for m in net.modules() if isinstance(m, nn.Dropout)]
     for m in dropouts:
-        # torch exports a Dropout only in training mode.
+        # torch exports Dropout nodes only in training mode.
         m.train(keep)
     torch.onnx.export(
         net,

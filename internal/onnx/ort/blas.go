@@ -125,8 +125,8 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 
 type real interface{ float32 | float64 }
 
-// matrix is a matrix that has rows×cols elements after its data is transposed as trans
-// states. ld is the distance between the rows in memory.
+// matrix is a matrix in memory, with rows×cols elements after its transposition trans. ld
+// is the number of elements from the start of a row in memory to the start of the next.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T

@@ -14,7 +14,7 @@ import (
 // client is a package manager, pip or npm, on the user's machine.
 type client struct {
 	source       string
-	find         func(ctx context.Context, dir string) []string // finds the command, which it may try in dir. Returns nil if it is missing
+	find         func(ctx context.Context, dir string) []string // returns the client's command, or nil if it is missing; may try the command in dir
 	args         func(p pin, dir string) []string
 	ext          string // file extension of the packages it downloads
 	visitMembers func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error

@@ -10,8 +10,8 @@ import (
 
 // Callers can test for these errors with errors.Is.
 var (
-	// ErrNotFound means that no usable libonnxruntime was found, and that Options forbid to
-	// install one.
+	// ErrNotFound means that no usable libonnxruntime was found, and that installing one
+	// was not allowed.
 	ErrNotFound = errors.New("no usable libonnxruntime")
 	// ErrNoClient means that neither npm nor pip is available to install libonnxruntime.
 	ErrNoClient = errors.New("neither npm nor pip found")

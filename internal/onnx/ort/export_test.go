@@ -2,8 +2,7 @@ package ort
 
 import "github.com/attach-uncertainty/attach/internal/onnx/pb"
 
-// ResetWarning resets the state of the warning that sessions run on the CPU, so that the
-// next fallback prints it again.
+// ResetWarning makes the next fallback to the CPU print its warning again.
 func ResetWarning() {
 	environment.Lock()
 	defer environment.Unlock()

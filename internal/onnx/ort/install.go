@@ -118,7 +118,7 @@ func (in installer) installed() bool {
 // folder is below parent, on the same file system as the destination, so that a rename
 // publishes the files at once.
 func (in installer) installWith(ctx context.Context, parent string, c client, p pin) (err error) {
-	tmp, err := os.MkdirTemp(parent, staleName+"*")
+	tmp, err := os.MkdirTemp(parent, tempPrefix+"*")
 	if err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func (in installer) installWith(ctx context.Context, parent string, c client, p 
 	return in.publish(ready, filepath.Join(tmp, "replaced"))
 }
 
-// publish renames the folder ready to the library's folder. It tolerates that another
-// process has installed the library meanwhile. If the library's folder is damaged, publish
-// first moves it to replaced.
+// publish renames the folder ready to the library's folder. If another process has
+// installed a valid library meanwhile, publish keeps that one. If the library's folder is
+// damaged, publish first moves it to replaced.
 func (in installer) publish(ready, replaced string) error {
 	var err error
 	for range 3 {
@@ -179,12 +179,12 @@ func (in installer) publish(ready, replaced string) error {
 	return err
 }
 
-// staleName is the prefix of the names of temporary folders.
-const staleName = ".install-"
+// tempPrefix is the prefix of the names of temporary folders.
+const tempPrefix = ".install-"
 
 // removeStale removes temporary folders that killed processes left more than a day ago.
 func removeStale(parent string) {
-	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(parent), staleName+"*"))
+	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(parent), tempPrefix+"*"))
 	for _, d := range dirs {
 		if st, err := os.Stat(d); err == nil && time.Since(st.ModTime()) > 24*time.Hour {
 			os.RemoveAll(d)

@@ -113,7 +113,7 @@ func (w *installFixture) leftovers() []string {
 		if err == nil && !d.IsDir() {
 			files = append(files, filepath.Base(path))
 		}
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), staleName) {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), tempPrefix) {
 			files = append(files, d.Name())
 		}
 		return nil
@@ -180,7 +180,7 @@ func TestInstall(t *testing.T) {
 					t.Errorf("got %+v", lib)
 				}
 				for _, f := range w.leftovers() {
-					if strings.HasPrefix(f, staleName) {
+					if strings.HasPrefix(f, tempPrefix) {
 						t.Errorf("%s was left behind", f)
 					}
 				}
@@ -336,7 +336,7 @@ func TestInstallRemovesStale(t *testing.T) {
 	w := newInstallFixture(t)
 	w.addNpm(goodTarball)
 	parent := filepath.Dir(w.installer.dir)
-	old, recent := filepath.Join(parent, staleName+"1"), filepath.Join(parent, staleName+"2")
+	old, recent := filepath.Join(parent, tempPrefix+"1"), filepath.Join(parent, tempPrefix+"2")
 	for _, d := range []string{old, recent} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ package ort
 #include <malloc.h>
 
 static void unmapLarge(void) {
-#ifdef M_MMAP_THRESHOLD // of glibc
+#ifdef M_MMAP_THRESHOLD // only glibc defines it
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
 }

@@ -30,8 +30,8 @@ type pinnedFile struct {
 // pins lists the published packages of pinnedVersion. To change the version, download the
 // packages with the commands in client.go, unpack them and compute
 //
-// \tsha256sum package/bin/napi-v6/*/*/*onnxruntime.* package/bin/napi-v6/*/*/DirectML.dll # npm
-// \tsha256sum onnxruntime/capi/*onnxruntime.* onnxruntime/capi/*onnxruntime_providers_* # pip
+//	sha256sum package/bin/napi-v6/*/*/*onnxruntime.* package/bin/napi-v6/*/*/DirectML.dll # npm
+//	sha256sum onnxruntime/capi/*onnxruntime.* onnxruntime/capi/*onnxruntime_providers_* # pip
 //
 // or run TestPinsPublished with ATTACH_PINS=1, which reports the checksums that differ.
 var pins = []pin{

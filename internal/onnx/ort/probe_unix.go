@@ -10,13 +10,14 @@ package ort
 #include <stdlib.h>
 #include <string.h>
 
-// The head of the runtime's C API, which never changes.
+// The first functions of ONNX Runtime's C API, which never change.
 typedef struct {
 	const void *(*GetApi)(uint32_t version);
 	const char *(*GetVersionString)(void);
 } attach_api_base;
 
-// attach_probe returns NULL and the version, or an error; the caller frees both. The library is unloaded again.
+// attach_probe loads a library, reads its version and unloads it. It returns NULL and sets
+// version, or returns an error. The caller must free both.
 static char *attach_probe(const char *path, char **version) {
 	*version = NULL;
 	void *lib = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
@@ -35,7 +36,8 @@ static char *attach_probe(const char *path, char **version) {
 	return problem;
 }
 
-// attach_cuda_devices asks the driver: the number of devices, -1 if there is no driver.
+// attach_cuda_devices returns the number of devices that the NVIDIA driver reports, or -1
+// if there is no driver.
 static int attach_cuda_devices(const char *driver) {
 	void *lib = dlopen(driver, RTLD_LAZY | RTLD_LOCAL);
 	if (lib == NULL) return -1;

@@ -31,7 +31,7 @@ type Options struct {
 	Provider  string       // "auto" (default), "cpu" or "cuda"
 	Device    int          // index of the CUDA device
 	Threads   int          // threads within an operator; 0 means GOMAXPROCS if it is lower than the number of CPUs, and otherwise one per physical core
-	Log       *slog.Logger // nil discards messages; below debug level, the runtime also logs to stderr
+	Log       *slog.Logger // nil discards messages; if it enables levels below debug, the runtime also logs to stderr
 }
 
 func (o Options) log() *slog.Logger {

@@ -27,11 +27,12 @@ var elements = map[pb.TensorProto_DataType]element{
 	pb.TensorProto_UINT8: elementOf[uint8]{}, pb.TensorProto_UINT16: elementOf[uint16]{}, pb.TensorProto_UINT32: elementOf[uint32]{}, pb.TensorProto_UINT64: elementOf[uint64]{},
 }
 
+// element converts values of one element type.
 type element interface {
 	toTensor(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor, or returns false if its type differs
 }
 
-// elementOf is the element for the Go type T.
+// elementOf implements element for the Go type T.
 type elementOf[T Number] struct{}
 
 func (elementOf[T]) toTensor(v onnxruntime_go.Value) (*Tensor, bool) {
@@ -65,8 +66,8 @@ type Tensor struct {
 }
 
 // NewTensor wraps data without a copy. The length of data must be the product of shape.
-// shape needs at least one axis, because the binding does not support scalars. Callers may
-// change the elements between runs, but must not reallocate data before Close.
+// shape needs at least one axis, because the binding does not support scalars. NewTensor
+// pins data in memory until Close. Callers may change its elements between runs.
 func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: dtypeOf[T](), data: data}
 	if err := t.checkShape(len(data)); err != nil {

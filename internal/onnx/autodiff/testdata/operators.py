@@ -1,10 +1,10 @@
-"""Gradients of operators by PyTorch's autograd in double precision.
+"""Write gradients of operators, computed by PyTorch's autograd in double precision.
 
     python operators.py > operators.json
 
-Each case is a node as some range of operator sets has it, and the gradients of
-the sum of cos(i)·y[i] over the elements of its output. Inputs without values
-are made by the formula in `values`, rounded to float32.
+Each case is one form of a node, for a range of operator sets. Its gradients are those
+of Σ cos(i)·y[i] over the elements of the output y. The formula in `values` computes
+inputs for which the case gives no values, rounded to float32.
 
 Written with Python 3.11, PyTorch 1.13.0.
 """

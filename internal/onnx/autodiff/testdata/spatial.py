@@ -1,12 +1,12 @@
-"""Gradients of the spatial operators in double precision, by PyTorch's autograd.
+"""Write gradients of spatial operators, computed by PyTorch's autograd in double precision.
 
 Made with Python 3.11, PyTorch 1.13.0, NumPy 1.24.2:
 
     python3 spatial.py > spatial.json
 
-Element i of input k is sin(0.7·i + k), rounded to a multiple of 1/2 where the
-case says "ties"; the gradient of the output is cos(i). "opset" is the first that
-has the operator in the case's form.
+Element i of input k is sin(0.7·i + k). If a case has "ties", the element is rounded to a
+multiple of 1/2. Element i of the upstream gradient is cos(i). "opset" is the first
+operator set that has the operator in the form of the case.
 """
 import itertools
 import json
