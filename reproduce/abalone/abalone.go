@@ -90,7 +90,7 @@ func (s *settings) run(ctx context.Context) error {
 	for i, form := range forms() {
 		jobs = append(jobs, experiment.Job{
 			Kind: string(form.loss), Cost: 1, What: fmt.Sprintf("%s, %d networks", form.name, len(splits)),
-			Run: func(ctx context.Context, progress func(share float64)) (err error) {
+			Run: func(ctx context.Context, progress func(fraction float64)) (err error) {
 				results[i], err = s.fit(ctx, data, form, splits, epochs, progress)
 				return err
 			},
@@ -120,7 +120,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 	}
 	p := train.Problem{
 		X: experiment.Standardised(data.x), Y: y, Hidden: []int{100, 100}, Outputs: 1, Loss: form.loss, Conditional: form.loss != "bce",
-		Epochs: epochs, BatchSize: 64, Progress: func(share float64) { progress(.9 * share) },
+		Epochs: epochs, BatchSize: 64, Progress: func(fraction float64) { progress(.9 * fraction) },
 	}
 	for seed, split := range splits {
 		p.Models = append(p.Models, train.ModelConfig{Seed: uint64(seed), LearningRate: 1e-3, WeightDecay: 1e-3, Rows: split.Fit})
@@ -195,9 +195,9 @@ func predictionsFromLogits(z blas32.General, coverage float64) []prediction {
 
 // predictionsFromQuantiles converts quantiles of the label, of its logit or of the rings.
 func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64) []prediction {
-	cut := .5
+	threshold := .5
 	if form.rings {
-		cut = youngRings + .5
+		threshold = youngRings + .5
 	}
 	predictions := make([]prediction, q.Rows)
 	for i := range predictions {
@@ -212,12 +212,12 @@ func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64)
 			}
 		}
 		if form.rings {
-			j.mean = probabilityAbove(row, q.Levels, cut)
+			j.mean = probabilityAbove(row, q.Levels, threshold)
 		}
 		quantileAt := func(tau float64) float64 { return float64(quantile.Interpolate(q.Levels, row, tau)) }
 		j.score, j.lower, j.upper = quantileAt(.5), quantileAt((1-coverage)/2), quantileAt((1+coverage)/2)
-		j.predictedOld, j.uncertainty = j.score > cut, j.upper-j.lower
-		j.mayBeYoung, j.mayBeOld = j.lower <= cut, j.upper > cut
+		j.predictedOld, j.uncertainty = j.score > threshold, j.upper-j.lower
+		j.mayBeYoung, j.mayBeOld = j.lower <= threshold, j.upper > threshold
 		predictions[i] = j
 	}
 	return predictions
@@ -225,8 +225,8 @@ func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64)
 
 // probabilityAbove returns the probability of a value above cut. It interpolates linearly
 // between the increasing quantiles.
-func probabilityAbove(quantiles []float32, levels []float64, cut float64) float64 {
-	i, _ := slices.BinarySearch(quantiles, float32(cut))
+func probabilityAbove(quantiles []float32, levels []float64, threshold float64) float64 {
+	i, _ := slices.BinarySearch(quantiles, float32(threshold))
 	switch {
 	case i == 0:
 		return 1 - levels[0]/2
@@ -234,7 +234,7 @@ func probabilityAbove(quantiles []float32, levels []float64, cut float64) float6
 		return (1 - levels[i-1]) / 2
 	}
 	lo, hi := float64(quantiles[i-1]), float64(quantiles[i])
-	w := (cut - lo) / (hi - lo)
+	w := (threshold - lo) / (hi - lo)
 	return 1 - (levels[i-1] + w*(levels[i]-levels[i-1]))
 }
 

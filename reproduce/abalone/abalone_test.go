@@ -64,38 +64,38 @@ func TestMeasureClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	area := func(positive func(i int) bool, value func(i int) float64) float64 {
-		var won, pairs float64
+		var wins, pairs float64
 		for i := range predictions {
 			for j := range predictions {
 				if !positive(i) || positive(j) {
 					continue
 				}
 				pairs++
-				won += experiment.Indicator(value(i) > value(j)) + experiment.Indicator(value(i) == value(j))/2
+				wins += experiment.Indicator(value(i) > value(j)) + experiment.Indicator(value(i) == value(j))/2
 			}
 		}
-		return won / pairs
+		return wins / pairs
 	}
 	isOld, wrong := func(i int) bool { return old[i] }, func(i int) bool { return predictions[i].predictedOld != old[i] }
-	share := func(holds func(i int) bool) (s float64) {
+	rowFraction := func(holds func(i int) bool) (s float64) {
 		for i := range predictions {
 			s += experiment.Indicator(holds(i)) / float64(len(predictions))
 		}
 		return s
 	}
-	both := func(i int) bool { return predictions[i].mayBeOld && predictions[i].mayBeYoung }
+	undecided := func(i int) bool { return predictions[i].mayBeOld && predictions[i].mayBeYoung }
 	for _, tt := range []struct {
 		label     string
 		got, want float64
 	}{
-		{"accuracy", got.accuracy, 1 - share(wrong)},
+		{"accuracy", got.accuracy, 1 - rowFraction(wrong)},
 		{"AUC", got.auc, area(isOld, func(i int) float64 { return predictions[i].score })},
 		{"AUC of the mean", got.meanAUC, area(isOld, func(i int) float64 { return predictions[i].mean })},
 		{"AUC for errors", got.errorAUC, area(wrong, func(i int) float64 { return predictions[i].uncertainty })},
-		{"accuracy of the mean", got.meanAccuracy, share(func(i int) bool { return predictions[i].mean > .5 == old[i] })},
-		{"undecided", got.undecided, share(both)},
-		{"covered", got.covered, share(func(i int) bool { return both(i) || predictions[i].mayBeOld == old[i] })},
-		{"wrong where decided", got.decidedWrong, share(func(i int) bool { return wrong(i) && !both(i) }) / (1 - share(both))},
+		{"accuracy of the mean", got.meanAccuracy, rowFraction(func(i int) bool { return predictions[i].mean > .5 == old[i] })},
+		{"undecided", got.undecided, rowFraction(undecided)},
+		{"covered", got.covered, rowFraction(func(i int) bool { return undecided(i) || predictions[i].mayBeOld == old[i] })},
+		{"wrong where decided", got.decidedWrong, rowFraction(func(i int) bool { return wrong(i) && !undecided(i) }) / (1 - rowFraction(undecided))},
 		{"errors of all tenths", (got.decileErrors[0] + got.decileErrors[4] + got.decileErrors[9]) / 3, func() float64 {
 			order := make([]int, len(predictions))
 			for i := range order {
@@ -164,9 +164,9 @@ func TestJudge(t *testing.T) {
 // t with probability ½ − t/(2√(2+t²)).
 func TestPairedDifference(t *testing.T) {
 	d := pairedDifference([]float64{2, 4, 6}, []float64{1, 2, 3}, 40, 10)
-	se := math.Sqrt(1./3 + .25)
-	u := 2 / se
-	if math.Abs(d.mean-2) > 1e-12 || math.Abs(d.std-1) > 1e-12 || math.Abs(d.stderr-se) > 1e-12 ||
+	stdErr := math.Sqrt(1./3 + .25)
+	u := 2 / stdErr
+	if math.Abs(d.mean-2) > 1e-12 || math.Abs(d.std-1) > 1e-12 || math.Abs(d.stderr-stdErr) > 1e-12 ||
 		math.Abs(d.p-(1-u/math.Sqrt(2+u*u))) > 1e-9 {
 		t.Errorf("got %+v", d)
 	}

@@ -23,8 +23,8 @@ func (s *settings) report(data abaloneData, split experiment.Split, epochs int, 
 		return err
 	}
 	var old float64
-	for _, is := range data.old {
-		old += experiment.Indicator(is)
+	for _, isOld := range data.old {
+		old += experiment.Indicator(isOld)
 	}
 	w := s.Stdout
 	fmt.Fprintf(w, "%d abalone (%d with a missing value left out), %.1f %% old (more than %d rings); %d splits into %d and %d rows, %d epochs\n",
