@@ -219,10 +219,10 @@ func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 }
 
 func (s Pool) draw(rng *rand.Rand, n, outliers int) (cal, in, out []float64) {
-	sample := func(from []float64, count int) []float64 {
-		picked := slices.Clone(from)
-		rng.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
-		return picked[:count]
+	sample := func(scores []float64, count int) []float64 {
+		shuffled := slices.Clone(scores)
+		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		return shuffled[:count]
 	}
 	in = sample(s.In, n+auditedRows-outliers)
 	return in[:n], in[n:], sample(s.Out, outliers)

@@ -29,10 +29,10 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 		return nil, err
 	}
 	var jobs []experiment.Job
-	add := func(name string, score func(ctx context.Context, progress func(share float64)) (Pool, error)) {
+	add := func(name string, score func(ctx context.Context, progress func(fraction float64)) (Pool, error)) {
 		jobs = append(jobs, experiment.Job{
 			Kind: name, Cost: 1, What: name,
-			Run: func(ctx context.Context, progress func(share float64)) error {
+			Run: func(ctx context.Context, progress func(fraction float64)) error {
 				scores, err := score(ctx, progress)
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
@@ -43,7 +43,7 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 		})
 	}
 	for _, n := range p.Networks {
-		add(n.Name, func(ctx context.Context, progress func(share float64)) (Pool, error) {
+		add(n.Name, func(ctx context.Context, progress func(fraction float64)) (Pool, error) {
 			im, err := p.Load(ctx, n, progress)
 			if err != nil {
 				return Pool{}, err
@@ -57,7 +57,7 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 		})
 	}
 	if p.Texts {
-		add(networks.Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
+		add(networks.Texts, func(ctx context.Context, progress func(fraction float64)) (Pool, error) {
 			return textScores(ctx, p, progress)
 		})
 	}
@@ -93,7 +93,7 @@ func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.
 
 // textScores scores validation, test and out-of-scope rows of CLINC150. The detector is
 // fitted on its training rows.
-func textScores(ctx context.Context, p *networks.Plan, progress func(share float64)) (Pool, error) {
+func textScores(ctx context.Context, p *networks.Plan, progress func(fraction float64)) (Pool, error) {
 	model, batches, err := p.ReadTexts(ctx, []string{"train", "val", "test", "oos_val", "oos_test"}, progress)
 	if err != nil {
 		return Pool{}, err
