@@ -114,7 +114,7 @@ func TestCommand(t *testing.T) {
 		}
 		return path
 	}
-	x, wide := features("x", 6), features("wide", 7)
+	x, tooWide := features("x", 6), features("wide", 7)
 	rows, err := inputs.OpenFeatures(x)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
 	for want, args := range map[string][]string{
-		"wide.npz: the rows have 7 features, but the fit used 6":  {"--attach", certificates, "--x", wide},
+		"wide.npz: the rows have 7 features, but the fit used 6":  {"--attach", certificates, "--x", tooWide},
 		"knn.attach: directions are those of linear certificates": {"--attach", knn, "--x", x},
 	} {
 		if code, _, stderr := run(args...); code != 1 || !strings.Contains(stderr, want) {
