@@ -1,6 +1,6 @@
-// Package experiment provides the shared parts of all experiments: the command line, jobs
-// with progress reports, a store of results that survives an interrupted run, row splits
-// and figures.
+// Package experiment provides what all experiments share. It has the command line, jobs
+// with progress reports, and a store of results that survives an interrupted run. It also
+// has row splits and figures.
 package experiment
 
 import (

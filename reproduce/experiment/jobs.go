@@ -18,7 +18,7 @@ type Job struct {
 	Cost float64 // in arbitrary units for each kind
 	What string
 	Seed int // jobs with low seeds run first, so an unfinished run has results for every setting
-	Run  func(ctx context.Context, progress func(share float64)) error
+	Run  func(ctx context.Context, progress func(fraction float64)) error
 }
 
 // RunJobs creates the output folder and runs the jobs, at most s.Parallel at a time. It

@@ -16,9 +16,9 @@ type Split struct{ Fit, Cal, Test []int }
 // SplitRows splits n rows at random.
 func SplitRows(n int, seed uint64) Split {
 	order := rand.New(rand.NewPCG(seed, 0)).Perm(n)
-	test, rest := order[:n/10], order[n/10:]
-	cal := len(rest) / 5
-	return Split{Fit: rest[cal:], Cal: rest[:cal], Test: test}
+	test, remaining := order[:n/10], order[n/10:]
+	cal := len(remaining) / 5
+	return Split{Fit: remaining[cal:], Cal: remaining[:cal], Test: test}
 }
 
 // Column returns the first column of m.

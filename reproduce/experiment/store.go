@@ -113,7 +113,7 @@ func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
 }
 
 // Keep returns a function for Job.Run that stores the records returned by measure.
-func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(share float64)) ([]R, error)) func(context.Context, func(float64)) error {
+func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(fraction float64)) ([]R, error)) func(context.Context, func(float64)) error {
 	return func(ctx context.Context, progress func(float64)) error {
 		records, err := measure(ctx, progress)
 		if err != nil {
