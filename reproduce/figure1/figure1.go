@@ -207,11 +207,11 @@ func (r *toyResult) measureIntervals(head *mlp.Conditional, calibration, test ga
 }
 
 func newEpistemic(name string, inside, gap, beyond []float64, threshold float64) (e epistemic, err error) {
-	fractionAbove := func(scores []float64) (share float64) {
+	fractionAbove := func(scores []float64) (fraction float64) {
 		for _, v := range scores {
-			share += experiment.Indicator(v > threshold) / float64(len(scores))
+			fraction += experiment.Indicator(v > threshold) / float64(len(scores))
 		}
-		return share
+		return fraction
 	}
 	e = epistemic{
 		name: name, inside: stat.Mean(inside, nil), gap: stat.Mean(gap, nil), beyond: stat.Mean(beyond, nil),
