@@ -147,8 +147,8 @@ func plotRates(results []crossingResult, path string) error {
 	p.X.Min, p.X.Max = -.5, float64(len(sets))-.5
 	p.Y.Min, p.Y.Max = -.02, 1.25
 	var ticks plot.ConstantTicks
-	for share := 0; share <= 100; share += 25 {
-		ticks = append(ticks, plot.Tick{Value: float64(share) / 100, Label: fmt.Sprintf("%d %%", share)})
+	for percent := 0; percent <= 100; percent += 25 {
+		ticks = append(ticks, plot.Tick{Value: float64(percent) / 100, Label: fmt.Sprintf("%d %%", percent)})
 	}
 	p.Y.Tick.Marker = ticks
 	return experiment.Save(path, 20, 9, []*experiment.Figure{p})
