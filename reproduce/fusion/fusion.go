@@ -58,9 +58,10 @@ func components() []component {
 	}
 }
 
-// candidate describes one way to fuse −log p of the components. The layers' sum has the
-// factor baseWeight + uncertaintyWeight·u, where u is the network's mean uncertainty. power
-// is the exponent of −log p for the layers.
+// candidate describes one way to fuse −log p of the components. lastWeights and
+// layerWeights are the weights of the components. The values of earlier layers have the
+// exponent power. Their sum is multiplied by baseWeight + uncertaintyWeight·u, where u is
+// the network's mean uncertainty.
 type candidate struct {
 	lastWeights       [4]float64
 	layerWeights      [2]float64
@@ -88,14 +89,14 @@ func candidates() []candidate {
 	var all []candidate
 	for _, lastWeights := range [][4]float64{{1}, {0, 1}, {.7, 0, .3}, {.75, 0, 0, .25}} {
 		for _, layerWeights := range [][2]float64{{1, 0}, {0, 1}, {.5, .5}} {
-			for _, weight := range []float64{.35, .5, .7, 1} {
-				for _, unsure := range []float64{0, 1, 2} {
-					all = append(all, candidate{lastWeights, layerWeights, weight, unsure, 1})
+			for _, baseWeight := range []float64{.35, .5, .7, 1} {
+				for _, uncertaintyWeight := range []float64{0, 1, 2} {
+					all = append(all, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 1})
 				}
 			}
-			for _, weight := range []float64{.1, .15, .2, .25} {
-				for _, unsure := range []float64{0, .4, .8, 1.2} {
-					all = append(all, candidate{lastWeights, layerWeights, weight, unsure, 2})
+			for _, baseWeight := range []float64{.1, .15, .2, .25} {
+				for _, uncertaintyWeight := range []float64{0, .4, .8, 1.2} {
+					all = append(all, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 2})
 				}
 			}
 		}
@@ -295,7 +296,7 @@ func criteria() []criterion {
 
 // choose returns the index of the candidate that is best on the networks by this criterion.
 func (g criterion) choose(all []record) int {
-	best, least := 0, math.Inf(1)
+	best, smallest := 0, math.Inf(1)
 	for i := range candidates() {
 		var aurocs, gaps []float64
 		for _, r := range all {
@@ -304,8 +305,8 @@ func (g criterion) choose(all []record) int {
 				aurocs, gaps = append(aurocs, m.Candidates[i]), append(gaps, single-m.Candidates[i])
 			}
 		}
-		if v := g.value(aurocs, gaps); v < least {
-			best, least = i, v
+		if v := g.value(aurocs, gaps); v < smallest {
+			best, smallest = i, v
 		}
 	}
 	return best
