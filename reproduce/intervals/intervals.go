@@ -219,21 +219,21 @@ func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied floa
 	if err != nil {
 		return 0, 0, err
 	}
-	drawn, err := e.Calibrated(cal, calibrate.IntervalOptions{Smoothed: true, Seed: seed}, alpha)
+	smoothed, err := e.Calibrated(cal, calibrate.IntervalOptions{Smoothed: true, Seed: seed}, alpha)
 	if err != nil {
 		return 0, 0, err
 	}
 	for i, y := range e.Y {
 		tied += experiment.Indicator(y == plain.Lower[i] || y == plain.Upper[i]) / float64(len(e.Y))
 	}
-	return drawn.Closed(), tied, nil
+	return smoothed.Closed(), tied, nil
 }
 
 // CoverageError returns the standard deviation of the fraction of nTest rows that intervals
 // cover after calibration on nCal rows without ties. All orders of the rows are equally
-// likely, so the number covered is beta-binomial with parameters k and nCal+1−k, where k is
-// the rank of the calibrating score. The beta part is the coverage given the calibration
-// set, and the binomial part is the draw of the test rows.
+// likely. The number of covered rows is therefore beta-binomial with parameters k and
+// nCal+1−k, where k is the rank of the calibrating score. The beta part is the coverage for
+// a given calibration set, and the binomial part is the draw of the test rows.
 //
 // This result is conditional on the rows of the data set, because only their order is
 // random. If a set is split independently s times, the mean coverage has this error divided

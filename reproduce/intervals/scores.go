@@ -84,7 +84,7 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y,
 		Cal: ood.Batch{Features: cal.X}, CalTargets: cal.Y,
 		IntervalModel: m, IntervalParams: params, SkipDetector: true, Trainer: s.Trainer, Level: k.Coverage, Seed: uint64(k.Seed),
-		Progress: func(_ string, share float64) { progress(share) },
+		Progress: func(_ string, fraction float64) { progress(fraction) },
 	})
 	if err != nil {
 		return splitResult{}, err
@@ -103,11 +103,11 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 		if err != nil {
 			return r, err
 		}
-		e, skew, within := Ends{Y: y}, 0., []bool(nil)
+		e, skew, inInterval := Ends{Y: y}, 0., []bool(nil)
 		for i, row := range rows {
 			t := row.Targets[0]
 			e.Lower, e.Upper = append(e.Lower, t.Lower), append(e.Upper, t.Upper)
-			within = append(within, t.Lower <= y[i] && y[i] <= t.Upper)
+			inInterval = append(inInterval, t.Lower <= y[i] && y[i] <= t.Upper)
 			if q := t.Quantiles; q[2] > q[0] {
 				skew += math.Abs(q[2]+q[0]-2*q[1]) / (q[2] - q[0])
 			}
@@ -117,7 +117,7 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 		if math.IsInf(measurement.MPIW, 1) {
 			measurement = Measured{PICP: measurement.PICP, Unbounded: true}
 		}
-		r.Scores, r.Skew, covered = append(r.Scores, measurement), skew/float64(len(rows)), append(covered, within)
+		r.Scores, r.Skew, covered = append(r.Scores, measurement), skew/float64(len(rows)), append(covered, inInterval)
 	}
 	for _, worst := range worstslab.Worst(ctx, test.X, covered, uint64(k.Seed)) {
 		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))
