@@ -158,8 +158,8 @@ func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (fl
 // raise an alarm.
 func (d *drift) median(name string) float64 {
 	delays := slices.Sorted(slices.Values(d.delays[name]))
-	if at := (d.streams - d.earlyAlarms[name]) / 2; at < len(delays) {
-		return delays[at]
+	if middle := (d.streams - d.earlyAlarms[name]) / 2; middle < len(delays) {
+		return delays[middle]
 	}
 	return math.Inf(1)
 }
@@ -192,7 +192,7 @@ func normalDrifts(ctx context.Context, s *experiment.Settings) error {
 				cells = append(cells, d)
 				jobs = append(jobs, experiment.Job{
 					Kind: "drift", Cost: 1, What: fmt.Sprintf("n_cal %d, %s", n, d.kind),
-					Run: func(ctx context.Context, progress func(share float64)) error {
+					Run: func(ctx context.Context, progress func(fraction float64)) error {
 						streams := max(1, s.Seeds/10)
 						for seed := range streams {
 							if err := ctx.Err(); err != nil {
@@ -246,10 +246,10 @@ func networkDrifts(ctx context.Context, p *networks.Plan) error {
 				return fmt.Errorf("%s has %d in-distribution rows, but calibration needs more than %d", pool.Name, len(pool.In), n)
 			}
 			for _, change := range []struct {
-				share  float64
-				before int
+				fraction float64
+				before   int
 			}{{0, 0}, {.01, 0}, {.05, 0}, {.2, 0}, {.2, 1000}} {
-				d := &drift{set: pool.Name, n: n, rowsBefore: change.before, fraction: change.share, kind: "out-of-domain", rows: len(pool.In)}
+				d := &drift{set: pool.Name, n: n, rowsBefore: change.before, fraction: change.fraction, kind: "out-of-domain", rows: len(pool.In)}
 				cells = append(cells, d)
 				for seed := range max(1, p.Settings.Seeds/10) {
 					if err := ctx.Err(); err != nil {

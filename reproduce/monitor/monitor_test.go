@@ -54,10 +54,10 @@ func TestDrift(t *testing.T) {
 	for i := range calibration {
 		calibration[i] = float64(i)
 	}
-	high := func(from, to int) func(int) (float64, bool) {
+	high := func(start, end int) func(int) (float64, bool) {
 		return func(t int) (float64, bool) {
-			if t >= from {
-				return 1e6, t < to
+			if t >= start {
+				return 1e6, t < end
 			}
 			return float64(t * 7919 % 999), true
 		}

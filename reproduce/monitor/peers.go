@@ -12,7 +12,7 @@ type martingale struct {
 	// bet returns the logarithm of the factor that multiplies the capital.
 	bet func(p float64) float64
 
-	step, active float64
+	step, logActive float64
 	// logCapital is the logarithm of the capital. logRestarted is the logarithm of
 	// nonconform's mixture over all start times. The other two fields hold their maxima so
 	// far.
@@ -23,8 +23,8 @@ func (m *martingale) add(p float64) {
 	m.step++
 	bet := m.bet(p)
 	m.logCapital += bet
-	m.active = bet + logSum(m.active, -math.Log(m.step)-math.Log(m.step+1))
-	m.logRestarted = logSum(m.active, -math.Log(m.step+1))
+	m.logActive = bet + logSum(m.logActive, -math.Log(m.step)-math.Log(m.step+1))
+	m.logRestarted = logSum(m.logActive, -math.Log(m.step+1))
 	m.highest = max(m.highest, m.logCapital)
 	m.highestRestarted = max(m.highestRestarted, m.logRestarted)
 }
@@ -51,7 +51,7 @@ func logSum(values ...float64) float64 {
 func martingales() []*martingale {
 	all := []*martingale{{name: "power", bet: power}, {name: "mixture", bet: mixture()}, {name: "jumper", bet: jumper()}}
 	for _, m := range all {
-		m.active = math.Inf(-1)
+		m.logActive = math.Inf(-1)
 	}
 	return all
 }
