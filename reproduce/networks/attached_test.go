@@ -30,15 +30,15 @@ func TestAttached(t *testing.T) {
 		all.Labels[i] = i % classes
 	}
 	last := &ood.Linear{Weight: randomMatrix(classes, width), Bias: make([]float32, classes)}
-	shallow := all
-	shallow.Layers = nil
-	bare := ood.Batch{Features: all.Features}
+	withoutLayers := all
+	withoutLayers.Layers = nil
+	featuresOnly := ood.Batch{Features: all.Features}
 	var got []string
 	for _, o := range []attach.FitOptions{
 		{Base: attach.Base{Task: attach.Classification, Layers: []attach.Layer{{}}}, Batch: all, Last: last},
-		{Base: attach.Base{Task: attach.Classification}, Batch: shallow, Last: last},
-		{Base: attach.Base{Task: attach.Classification}, Batch: shallow},
-		{Base: attach.Base{Task: attach.Classification}, Batch: bare},
+		{Base: attach.Base{Task: attach.Classification}, Batch: withoutLayers, Last: last},
+		{Base: attach.Base{Task: attach.Classification}, Batch: withoutLayers},
+		{Base: attach.Base{Task: attach.Classification}, Batch: featuresOnly},
 	} {
 		b, err := attach.Fit(context.Background(), o)
 		if err != nil {

@@ -103,7 +103,7 @@ type Images struct {
 }
 
 // Load runs a network on its rows, or reads the features that an earlier run stored.
-func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64)) (*Images, error) {
+func (p *Plan) Load(ctx context.Context, n Measured, progress func(fraction float64)) (*Images, error) {
 	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64
 	return im, nil
 }
 
-func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(share float64)) error {
+func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(fraction float64)) error {
 	layout := im.Model.Info().Layout
 	o, err := n.inputOptions(p.Models, layout, im.Model.InputShape())
 	if err != nil {

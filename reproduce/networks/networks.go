@@ -44,14 +44,14 @@ func Trained() []Network {
 	fiveClass := func(name, set, preprocess string, others ...string) Network {
 		return Network{name, set, preprocess, true, others}
 	}
-	far := []string{"cifar100", "mnist", "fashion"}
+	farSets := []string{"cifar100", "mnist", "fashion"}
 	return []Network{
 		fiveClass("mnist_preact18", "mnist", "five_class_gray", "fashion", "cifar10"),
 		fiveClass("mnist_vgg11w32", "mnist", "five_class_gray", "fashion", "cifar10"),
 		fiveClass("fashion_preact18w32", "fashion", "five_class_gray", "mnist", "cifar10"),
 		fiveClass("fashion_vgg11w32", "fashion", "five_class_gray", "mnist", "cifar10"),
-		fiveClass("cifar10_preact18", "cifar10", "five_class_rgb", far...),
-		fiveClass("cifar10_vgg11w32", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar10_preact18", "cifar10", "five_class_rgb", farSets...),
+		fiveClass("cifar10_vgg11w32", "cifar10", "five_class_rgb", farSets...),
 		fiveClass("svhn_preact18", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
 		fiveClass("svhn_vgg11w32", "svhn", "five_class_rgb", "cifar10", "mnist", "fashion"),
 		fiveClass("mnist_resnet_few", "mnist", "five_class_gray", "fashion", "cifar10"),
@@ -61,17 +61,17 @@ func Trained() []Network {
 		fiveClass("fashion_vgg11_few", "fashion", "five_class_gray", "mnist", "cifar10"),
 		fiveClass("fashion_preact_few", "fashion", "five_class_gray", "mnist", "cifar10"),
 		fiveClass("fashion_vgg11", "fashion", "five_class_gray", "mnist", "cifar10"),
-		fiveClass("cifar_resnet_few", "cifar10", "five_class_rgb", far...),
-		fiveClass("cifar_resnet", "cifar10", "five_class_rgb", far...),
-		fiveClass("cifar_vgg11", "cifar10", "five_class_rgb", far...),
-		fiveClass("cifar_vgg13_few", "cifar10", "five_class_rgb", far...),
-		fiveClass("cifar_preact", "cifar10", "five_class_rgb", far...),
+		fiveClass("cifar_resnet_few", "cifar10", "five_class_rgb", farSets...),
+		fiveClass("cifar_resnet", "cifar10", "five_class_rgb", farSets...),
+		fiveClass("cifar_vgg11", "cifar10", "five_class_rgb", farSets...),
+		fiveClass("cifar_vgg13_few", "cifar10", "five_class_rgb", farSets...),
+		fiveClass("cifar_preact", "cifar10", "five_class_rgb", farSets...),
 		fiveClass("mnist_vit", "mnist", "five_class_gray", "fashion", "cifar10"),
 		fiveClass("fashion_vit", "fashion", "five_class_gray", "mnist", "cifar10"),
-		fiveClass("cifar_vit", "cifar10", "five_class_rgb", far...),
-		{"cifar10_resnet20", "cifar10", "cifar10_resnet", false, far},
-		{"cifar10_resnet56", "cifar10", "cifar10_resnet", false, far},
-		{"cifar10_conv_nhwc", "cifar10", "", false, far},
+		fiveClass("cifar_vit", "cifar10", "five_class_rgb", farSets...),
+		{"cifar10_resnet20", "cifar10", "cifar10_resnet", false, farSets},
+		{"cifar10_resnet56", "cifar10", "cifar10_resnet", false, farSets},
+		{"cifar10_conv_nhwc", "cifar10", "", false, farSets},
 		{"mnist_cnn", "mnist", "mnist_cnn", false, []string{"fashion"}},
 		{"digits_resnet", "digits", "digits", false, []string{"letters"}},
 		{"digits_vgg", "digits", "digits", false, []string{"letters"}},
@@ -178,7 +178,7 @@ func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 
 // Check parses the flags and finds the networks. It drops methods for which exclude returns
 // true. If no method remains, the error contains whyNone.
-func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, whyNone string) (err error) {
+func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, emptyReason string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, whyNo
 		return err
 	}
 	if p.Methods = slices.DeleteFunc(p.Methods, exclude); len(p.Methods) == 0 {
-		return experiment.Usagef("--methods names %s", whyNone)
+		return experiment.Usagef("--methods names %s", emptyReason)
 	}
 	names := p.Sets
 	if p.TakesTexts {

@@ -15,23 +15,23 @@ const Texts = "clinc_bert"
 
 // ReadTexts runs the text classifier on files of CLINC150, such as "val". It returns the
 // classifier and the rows of each file. Rows of in-scope files have labels.
-func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(share float64)) (*featurize.Model, []ood.Batch, error) {
+func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(fraction float64)) (*featurize.Model, []ood.Batch, error) {
 	model, err := featurize.Open(ctx, filepath.Join(p.Models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, nil, err
 	}
 	info := model.Info()
-	var takes []inputs.Takes
+	var inputSpecs []inputs.Takes
 	for _, v := range info.Inputs {
 		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional}
 		for _, d := range v.Shape {
 			t.Shape = append(t.Shape, int(d))
 		}
-		takes = append(takes, t)
+		inputSpecs = append(inputSpecs, t)
 	}
 	batches := make([]ood.Batch, len(files))
 	for i, file := range files {
-		o := inputs.Options{Takes: takes, HasText: true, Text: []string{"text"}, Targets: []string{"intent"}, Classes: info.Classes, Outputs: info.OutputsWidth}
+		o := inputs.Options{Takes: inputSpecs, HasText: true, Text: []string{"text"}, Targets: []string{"intent"}, Classes: info.Classes, Outputs: info.OutputsWidth}
 		if slices.Contains([]string{"oos_val", "oos_test"}, file) {
 			o.Targets, o.Classes, o.Ignore = nil, nil, []string{"intent"}
 		}
