@@ -279,14 +279,14 @@ func oneNetwork(curves, rows []record) *svg.Picture {
 		if hasData(x[i]) {
 			continue
 		}
-		from := i
+		gapStart := i
 		for i+1 < len(x) && !hasData(x[i+1]) {
 			i++
 		}
 		for _, panel := range []svg.Plot{a, b} {
-			p.Rect(panel.X(x[from]), panel.Top, panel.X(x[i])-panel.X(x[from]), panel.H, 0, "w-orange")
+			p.Rect(panel.X(x[gapStart]), panel.Top, panel.X(x[i])-panel.X(x[gapStart]), panel.H, 0, "w-orange")
 		}
-		p.Text((a.X(x[from])+a.X(x[i]))/2, a.Top+16, "small middle orange", "no data")
+		p.Text((a.X(x[gapStart])+a.X(x[i]))/2, a.Top+16, "small middle orange", "no data")
 	}
 	a.Axes()
 	a.Band(x, column(curves, "q0.025"), column(curves, "q0.975"), "w-blue")
