@@ -73,10 +73,10 @@ func makeCorruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) 
 
 func TestCorruptedImages(t *testing.T) {
 	const height, width = 9, 12 // patches of 2×2 and 4×4 leave pixels over
-	training, ran := networkRows(2000, 2, height, width)
+	training, forwardRows := networkRows(2000, 2, height, width)
 	in, out := makeCorruptedRows(t, training)
-	if *ran != in.Len() {
-		t.Errorf("the network ran on %d rows, and %d were to be corrupted", *ran, in.Len())
+	if *forwardRows != in.Len() {
+		t.Errorf("the network ran on %d rows, and %d were to be corrupted", *forwardRows, in.Len())
 	}
 	originals, corrupted := rowsOf(in.Features), rowsOf(out.Features)
 	kinds := map[string]int{}
@@ -96,7 +96,7 @@ func TestCorruptedImages(t *testing.T) {
 // corruptionKind infers how an image was corrupted.
 func corruptionKind(t *testing.T, original, corrupted []float32, height, width int) string {
 	t.Helper()
-	at := func(row []float32, k, y, x int) float32 { return row[(k*height+y)*width+x] }
+	pixelAt := func(row []float32, k, y, x int) float32 { return row[(k*height+y)*width+x] }
 	for _, grid := range []int{2, 4} {
 		h, w := height/grid, width/grid
 		patches := func(row []float32) (list [][]float32) {
@@ -105,7 +105,7 @@ func corruptionKind(t *testing.T, original, corrupted []float32, height, width i
 				for k := range 2 {
 					for y := range h {
 						for x := range w {
-							patch = append(patch, at(row, k, p/grid*h+y, p%grid*w+x))
+							patch = append(patch, pixelAt(row, k, p/grid*h+y, p%grid*w+x))
 						}
 					}
 				}
@@ -114,7 +114,7 @@ func corruptionKind(t *testing.T, original, corrupted []float32, height, width i
 			slices.SortFunc(list, slices.Compare)
 			return list
 		}
-		if slices.EqualFunc(patches(original), patches(corrupted), slices.Equal) && at(original, 0, height-1, 0) == at(corrupted, 0, height-1, 0) {
+		if slices.EqualFunc(patches(original), patches(corrupted), slices.Equal) && pixelAt(original, 0, height-1, 0) == pixelAt(corrupted, 0, height-1, 0) {
 			if grid == 2 {
 				return "patches 2"
 			}
@@ -158,22 +158,22 @@ func TestCorruptedChannelsLast(t *testing.T) {
 	_, first := makeCorruptedRows(t, training)
 	last := training
 	x := training.Features
-	moved := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, len(x.Data))}
+	reordered := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, len(x.Data))}
 	for i := range x.Rows {
 		for j := range x.Cols {
-			moved.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
+			reordered.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
 		}
 	}
-	last.Features, last.Inputs = moved, ood.BlockOf([]int{200, 8, 8, 3}, moved.Data)
+	last.Features, last.Inputs = reordered, ood.BlockOf([]int{200, 8, 8, 3}, reordered.Data)
 	_, out := makeCorruptedRows(t, last)
 	identicalCount := 0
 	for i := range out.Len() {
 		a, b := rowsOf(first.Features)[i], rowsOf(out.Features)[i]
-		same := true
+		identical := true
 		for j := range a {
-			same = same && a[j] == b[j%64*3+j/64]
+			identical = identical && a[j] == b[j%64*3+j/64]
 		}
-		if same {
+		if identical {
 			identicalCount++
 		}
 	}

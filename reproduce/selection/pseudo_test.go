@@ -69,8 +69,8 @@ func TestMixed(t *testing.T) {
 	if all[0].training.Len() != 48 || in.Len() != 12 || out.Len() != 12 {
 		t.Fatalf("%d rows fitted with, %d in-domain and %d out-of-domain", all[0].training.Len(), in.Len(), out.Len())
 	}
-	fitted, held := rowsOf(all[0].training.Features), rowsOf(in.Features)
-	for _, r := range held {
+	fitted, heldOut := rowsOf(all[0].training.Features), rowsOf(in.Features)
+	for _, r := range heldOut {
 		if containsRow(fitted, r) {
 			t.Errorf("row %v is both fitted with and measured on", r)
 		}
@@ -85,12 +85,12 @@ func TestMixed(t *testing.T) {
 		return 2
 	}
 	for i, r := range rowsOf(out.Features) {
-		other := []float32{2*r[0] - held[i][0], 2*r[1] - held[i][1]}
+		other := []float32{2*r[0] - heldOut[i][0], 2*r[1] - heldOut[i][1]}
 		near := func(a []float32) bool {
 			return math.Abs(float64(a[0]-other[0]))+math.Abs(float64(a[1]-other[1])) < 1e-5
 		}
-		if k := slices.IndexFunc(held, near); k < 0 || class(held[k]) == class(held[i]) {
-			t.Errorf("%v is not half-way from %v to a row of another class", r, held[i])
+		if k := slices.IndexFunc(heldOut, near); k < 0 || class(heldOut[k]) == class(heldOut[i]) {
+			t.Errorf("%v is not half-way from %v to a row of another class", r, heldOut[i])
 		}
 		if z := out.Logits.Data[3*i : 3*i+3]; math.Abs(float64(z[2]+r[0]+r[1]+.5)) > 1e-5 {
 			t.Errorf("logits %v of features %v", z, r)
@@ -167,20 +167,20 @@ func TestHeldOutClasses(t *testing.T) {
 }
 
 func TestTooFewClasses(t *testing.T) {
-	one, two, none := classRows(60), classRows(60), classRows(60)
-	one.Labels = slices.Repeat([]int{1}, 60)
-	for i := range two.Labels {
-		two.Labels[i] = i % 2
+	oneClass, twoClasses, noLabels := classRows(60), classRows(60), classRows(60)
+	oneClass.Labels = slices.Repeat([]int{1}, 60)
+	for i := range twoClasses.Labels {
+		twoClasses.Labels[i] = i % 2
 	}
-	none.Labels = nil
+	noLabels.Labels = nil
 	for _, c := range []struct {
 		training  ood.Training
 		criterion string
 		want      string
 	}{
-		{one, mixedRows, "single class"},
-		{two, heldOutClasses, "2 classes"},
-		{none, mixedRows, "no labels"},
+		{oneClass, mixedRows, "single class"},
+		{twoClasses, heldOutClasses, "2 classes"},
+		{noLabels, mixedRows, "no labels"},
 	} {
 		if _, err := makeTasks(t.Context(), c.criterion, c.training); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.criterion, err, c.want)

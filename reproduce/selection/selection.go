@@ -136,12 +136,12 @@ func choicesFor(ctx context.Context, p *networks.Plan, n networks.Measured) (r r
 			r.Best = max(r.Best, m.Configs[0].AUROC)
 		}
 	}
-	add := func(by, method string) error {
+	add := func(rule, method string) error {
 		auroc, ok := aurocs[method]
 		if !ok {
-			return fmt.Errorf("%s, chosen by %s, has no result", method, by)
+			return fmt.Errorf("%s, chosen by %s, has no result", method, rule)
 		}
-		r.Choices = append(r.Choices, choice{by, method, auroc})
+		r.Choices = append(r.Choices, choice{rule, method, auroc})
 		return nil
 	}
 	pseudo, err := pseudoAUROCs(ctx, p.Methods, im.Training)
@@ -171,7 +171,7 @@ func choicesFor(ctx context.Context, p *networks.Plan, n networks.Measured) (r r
 // regretSummary holds the AUROC that a rule loses on each network, compared with the best
 // method in hindsight.
 type regretSummary struct {
-	by      string
+	rule    string
 	regrets []float64
 }
 
@@ -182,9 +182,9 @@ func byRegret(all []record) []regretSummary {
 	var list []regretSummary
 	for _, r := range all {
 		for _, c := range r.Choices {
-			i := slices.IndexFunc(list, func(l regretSummary) bool { return l.by == c.By })
+			i := slices.IndexFunc(list, func(l regretSummary) bool { return l.rule == c.By })
 			if i < 0 {
-				i, list = len(list), append(list, regretSummary{by: c.By})
+				i, list = len(list), append(list, regretSummary{rule: c.By})
 			}
 			list[i].regrets = append(list[i].regrets, r.Best-c.AUROC)
 		}
@@ -196,7 +196,7 @@ func byRegret(all []record) []regretSummary {
 func printRegrets(w io.Writer, list []regretSummary, networks int) {
 	fmt.Fprintf(w, "AUROC lost against the best in hindsight, %d networks\n\n%-28s %6s %8s\n", networks, "choice", "mean", "largest")
 	for _, l := range list {
-		fmt.Fprintf(w, "%-28s %6s %8s\n", l.by, experiment.Short(l.mean(), 3), experiment.Short(slices.Max(l.regrets), 3))
+		fmt.Fprintf(w, "%-28s %6s %8s\n", l.rule, experiment.Short(l.mean(), 3), experiment.Short(slices.Max(l.regrets), 3))
 	}
 }
 
@@ -207,7 +207,7 @@ func plotRegrets(list []regretSummary, path string) error {
 	var x, y, means, rows []float64
 	for i, l := range slices.Backward(list) {
 		row := float64(len(list) - 1 - i)
-		names, means, rows = append(names, l.by), append(means, l.mean()), append(rows, row)
+		names, means, rows = append(names, l.rule), append(means, l.mean()), append(rows, row)
 		for _, v := range l.regrets {
 			x, y = append(x, v), append(y, row)
 		}
