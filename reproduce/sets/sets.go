@@ -1,6 +1,6 @@
-// Package sets measures two guarantees of classifiers from given logits and labels. The
-// first is about prediction sets: their coverage and size. The second is about selective
-// prediction: how many rows are accepted for a target error rate, and how often the error
+// Package sets measures two guarantees of classifiers from given logits and labels. For
+// prediction sets, it measures coverage and size. For selective prediction, it measures the
+// fraction of accepted rows at a target error rate. It also measures how often the error
 // rate of accepted rows exceeds the target.
 package sets
 
@@ -80,11 +80,11 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 		for seed := range s.Seeds {
 			// Draw with replacement. The population is then exactly all rows, so the true
 			// error rate of a threshold is known.
-			drawn := make([]int, cal)
-			for i := range drawn {
-				drawn[i] = rand.New(rand.NewPCG(uint64(seed), uint64(i))).IntN(b.Len())
+			resampled := make([]int, cal)
+			for i := range resampled {
+				resampled[i] = rand.New(rand.NewPCG(uint64(seed), uint64(i))).IntN(b.Len())
 			}
-			threshold, err := selectRows(all, drawn).Selective(nil, epsilon)
+			threshold, err := selectRows(all, resampled).Selective(nil, epsilon)
 			if err != nil {
 				return err
 			}
