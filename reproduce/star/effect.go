@@ -123,8 +123,8 @@ type effect struct {
 	marginalBand, empiricalBand [2]float64
 }
 
-// treatmentEffects returns the quantiles of treated minus those of control, with percentile
-// bands from the bootstrap samples.
+// treatmentEffects returns the difference between the quantiles of treated and control at
+// each level. The bands are percentiles over the bootstrap samples.
 func treatmentEffects(treated, control armOutcomes, levels []float64, coverage float64) []effect {
 	effects := make([]effect, len(levels))
 	for l := range effects {

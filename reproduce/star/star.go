@@ -84,7 +84,7 @@ func (s *settings) run(ctx context.Context) error {
 		}
 		jobs = append(jobs, experiment.Job{
 			Kind: "arm", Cost: float64(arm.x.Rows * epochs[a]), What: fmt.Sprintf("%s, %d networks", arm.name, s.refits+s.Seeds),
-			Run: func(ctx context.Context, progress func(share float64)) (err error) {
+			Run: func(ctx context.Context, progress func(fraction float64)) (err error) {
 				outcomes[a], err = s.fitArm(ctx, arm, epochs[a], progress)
 				return err
 			},
@@ -98,7 +98,7 @@ func (s *settings) run(ctx context.Context) error {
 
 // fitArm fits networks to all rows and to bootstrap samples, in one training run. It
 // evaluates each network on the rows of its own sample.
-func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress func(share float64)) (armOutcomes, error) {
+func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress func(fraction float64)) (armOutcomes, error) {
 	samples := slices.Repeat([][]int{experiment.Indices(arm.x.Rows)}, s.refits)
 	rng := rand.New(rand.NewPCG(uint64(len(arm.name)), 7))
 	for range s.Seeds {
@@ -110,7 +110,7 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 	}
 	p := train.Problem{
 		Hidden: []int{128}, Outputs: 1, Loss: "pinball", Conditional: true, Epochs: epochs, BatchSize: 64,
-		Progress: func(share float64) { progress(.9 * share) },
+		Progress: func(fraction float64) { progress(.9 * fraction) },
 	}
 	for i, rows := range samples {
 		p.Models = append(p.Models, train.ModelConfig{
