@@ -54,7 +54,7 @@ type fitJob struct {
 
 // run fits the configurations and measures their intervals. If training of a configuration
 // diverges, Failed is set in its records.
-func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
+func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(fraction float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	middle := len(parts.Cal) / 2
 	fit, choosing, calibrating, test := f.data.Select(parts.Fit), f.data.Select(parts.Cal[:middle]), f.data.Select(parts.Cal[middle:]), f.data.Select(parts.Test)

@@ -135,15 +135,15 @@ func (s *settings) printTable(rows []tableRow) {
 			name = ""
 		}
 		set = r.set
-		every, models, guarantee := r.averaged.String(), strconv.Itoa(r.averaged.models), ""
+		averaged, models, guarantee := r.averaged.String(), strconv.Itoa(r.averaged.models), ""
 		if r.cqr {
-			every, models = "", ""
+			averaged, models = "", ""
 			guarantee = experiment.Short(r.selected.expected, 4)
 			if r.selected.stderr > 0 {
 				guarantee += fmt.Sprintf(" %+.1f", (r.selected.picp-r.selected.expected)/r.selected.stderr)
 			}
 		}
-		fmt.Fprintf(w, columns, name, r.label(), r.paperText(), models, every, strconv.Itoa(r.selected.seeds), r.selected.String(), guarantee)
+		fmt.Fprintf(w, columns, name, r.label(), r.paperText(), models, averaged, strconv.Itoa(r.selected.seeds), r.selected.String(), guarantee)
 	}
 }
 
@@ -158,11 +158,11 @@ func tableLines(rows []tableRow) [][]string {
 			paper = []any{r.paper.picp, r.paper.picpStd, r.paper.mpiw, r.paper.mpiwStd}
 		}
 		line := func(rule string, c cell) {
-			var promised any = ""
+			var guaranteed any = ""
 			if r.cqr {
-				promised = c.expected
+				guaranteed = c.expected
 			}
-			measured := []any{r.coverage, r.set, r.method, r.cqr, rule, c.models, c.seeds, c.picp, c.picpStd, c.mpiw, c.mpiwStd, c.score, promised}
+			measured := []any{r.coverage, r.set, r.method, r.cqr, rule, c.models, c.seeds, c.picp, c.picpStd, c.mpiw, c.mpiwStd, c.score, guaranteed}
 			lines = append(lines, experiment.Cells(6, slices.Concat(measured, paper, []any{r.crossing, r.seconds, r.failed})...))
 		}
 		if !r.cqr {
@@ -192,17 +192,17 @@ func markdownTable(rows []tableRow, seeds int) string {
 	fmt.Fprintf(w, "%g %% intervals: test coverage (width over the target's range), means of %d seeds.\n\n", 100*rows[0].coverage, seeds)
 	fmt.Fprintf(w, "| method | %s |\n|---|%s\n", strings.Join(sets, " | "), strings.Repeat("---|", len(sets)))
 	for _, label := range labels {
-		var paper, ours []string
+		var paper, measured []string
 		published := false
 		for _, set := range sets {
 			r := cells[set][label]
 			published = published || r.published
-			paper, ours = append(paper, r.paperText()), append(ours, r.selected.short(seeds))
+			paper, measured = append(paper, r.paperText()), append(measured, r.selected.short(seeds))
 		}
 		if published {
 			fmt.Fprintf(w, "| %s, the paper's | %s |\n", label, strings.Join(paper, " | "))
 		}
-		fmt.Fprintf(w, "| %s | %s |\n", label, strings.Join(ours, " | "))
+		fmt.Fprintf(w, "| %s | %s |\n", label, strings.Join(measured, " | "))
 	}
 	return w.String()
 }

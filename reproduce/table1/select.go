@@ -11,7 +11,7 @@ import (
 
 // cell summarises one method on one set, under one rule for choosing models.
 type cell struct {
-	models, seeds    int // numbers of models in range, and of seeds with such a model
+	models, seeds    int // number of models in range, and number of seeds with at least one of them
 	picp, picpStd    float64
 	mpiw, mpiwStd    float64
 	score            float64
@@ -28,8 +28,8 @@ func inRange(m intervals.Measured, coverage float64) bool {
 	return m.PICP >= coverage-tolerance-1e-9 && m.PICP <= coverage+tolerance+1e-9
 }
 
-// everyModel applies the rule of the paper's text: the mean over all models whose validation
-// coverage is in range.
+// everyModel applies the rule of the paper's text. It returns the mean over all models
+// whose validation coverage is in range.
 func everyModel(records []record) cell {
 	var chosen []intervals.Measured
 	seeds := map[int]bool{}

@@ -32,23 +32,23 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 	fmt.Fprintf(w, "\nnarrowest of those with a model for every seed and a mean test coverage within %g of the level\n", tolerance)
 	fmt.Fprintf(w, "%-9s %-22s %6s %6s %7s   %-28s %6s %s\n", "set", "SQR", "width", "paper", "ratio", "others", "width", "SQR/others")
 	for _, set := range sets {
-		ours, found := best[set][true]
-		other, others := best[set][false]
+		bestSQR, found := best[set][true]
+		bestOther, hasOther := best[set][false]
 		line := fmt.Sprintf("%-9s", set)
 		if found {
-			line += fmt.Sprintf(" %-22s %6s", ours.label(), experiment.Short(ours.selected.mpiw, 3))
-			if paper, ok := paperCell(set, "sqr"); ok && ours.coverage == .95 {
-				line += fmt.Sprintf(" %6s %7.2f", experiment.Short(paper.mpiw, 2), ours.selected.mpiw/paper.mpiw)
+			line += fmt.Sprintf(" %-22s %6s", bestSQR.label(), experiment.Short(bestSQR.selected.mpiw, 3))
+			if paper, ok := paperCell(set, "sqr"); ok && bestSQR.coverage == .95 {
+				line += fmt.Sprintf(" %6s %7.2f", experiment.Short(paper.mpiw, 2), bestSQR.selected.mpiw/paper.mpiw)
 			} else {
 				line += fmt.Sprintf(" %6s %7s", "", "")
 			}
 		} else {
 			line += fmt.Sprintf(" %-22s %6s %6s %7s", "none", "", "", "")
 		}
-		if others {
-			line += fmt.Sprintf("   %-28s %6s", other.label(), experiment.Short(other.selected.mpiw, 3))
+		if hasOther {
+			line += fmt.Sprintf("   %-28s %6s", bestOther.label(), experiment.Short(bestOther.selected.mpiw, 3))
 			if found {
-				line += fmt.Sprintf(" %.2f", ours.selected.mpiw/other.selected.mpiw)
+				line += fmt.Sprintf(" %.2f", bestSQR.selected.mpiw/bestOther.selected.mpiw)
 			}
 		}
 		fmt.Fprintln(w, line)
@@ -70,8 +70,8 @@ func printMethods(w io.Writer, rows []tableRow, seeds int) {
 	fmt.Fprintf(w, "\nover all sets: those with a model for every seed, covered within %g, no wider than the paper's SQR (to its two digits); geometric mean of width over the paper's SQR\n", tolerance)
 	fmt.Fprintf(w, "%-28s %6s %6s %9s %9s\n", "method", "models", "holds", "no wider", "geo.mean")
 	type tally struct {
-		full, holds, narrow int
-		ratios              []float64
+		complete, met, noWider int
+		ratios                 []float64
 	}
 	tallies := map[string]*tally{}
 	var labels []string
@@ -83,22 +83,22 @@ func printMethods(w io.Writer, rows []tableRow, seeds int) {
 			labels = append(labels, r.label())
 		}
 		if r.selected.seeds >= seeds {
-			t.full++
+			t.complete++
 		}
 		if r.meetsLevel(seeds) {
-			t.holds++
+			t.met++
 		}
 		if paper, ok := paperCell(r.set, "sqr"); ok && r.coverage == .95 && !r.selected.none() {
 			t.ratios = append(t.ratios, r.selected.mpiw/paper.mpiw)
-			t.narrow += int(experiment.Indicator(r.meetsLevel(seeds) && r.selected.mpiw < paper.mpiw+.005))
+			t.noWider += int(experiment.Indicator(r.meetsLevel(seeds) && r.selected.mpiw < paper.mpiw+.005))
 		}
 	}
 	for _, label := range labels {
 		t := tallies[label]
-		narrow, ratio := "", ""
+		noWider, ratio := "", ""
 		if len(t.ratios) > 0 {
-			narrow, ratio = fmt.Sprint(t.narrow), fmt.Sprintf("%.2f", stat.GeometricMean(t.ratios, nil))
+			noWider, ratio = fmt.Sprint(t.noWider), fmt.Sprintf("%.2f", stat.GeometricMean(t.ratios, nil))
 		}
-		fmt.Fprintf(w, "%-28s %6d %6d %9s %9s\n", label, t.full, t.holds, narrow, ratio)
+		fmt.Fprintf(w, "%-28s %6d %6d %9s %9s\n", label, t.complete, t.met, noWider, ratio)
 	}
 }

@@ -132,7 +132,7 @@ func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
 		What: fmt.Sprintf("%s, seed %d, %s, %d settings", f.set.Name, f.seed, f.method.Name, len(f.configs)),
-		Run: results.Keep(func(ctx context.Context, progress func(share float64)) ([]record, error) {
+		Run: results.Keep(func(ctx context.Context, progress func(fraction float64)) ([]record, error) {
 			return f.run(ctx, trainer, progress)
 		}),
 	}

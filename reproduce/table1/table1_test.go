@@ -112,9 +112,9 @@ func TestMethodsOverAllSets(t *testing.T) {
 	}
 	var b strings.Builder
 	printMethods(&b, []tableRow{
-		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width; the narrow one covers too little
-		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // rounds to the paper's width; one seed has no model
-		row("wine", true, 2, .96, math.Inf(1)), // too few calibration rows
+		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width, but the narrow row covers too little
+		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // equal to the paper's width after rounding, but one seed of the second row has no model
+		row("wine", true, 2, .96, math.Inf(1)), // infinite width because of too few calibration rows
 	}, 2)
 	for _, want := range []string{
 		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr", 2, 1, 0, "1.00"),
