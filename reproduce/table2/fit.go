@@ -127,8 +127,8 @@ func (s *settings) newFitJob(n networks.Measured, m ood.Method, results *store) 
 
 // run fits and measures the configurations. A failure of the method becomes a result with
 // Failed set.
-func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
-	c := compare.Options{Training: im.Training, Test: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
+func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(fraction float64)) ([]record, error) {
+	c := compare.Options{Training: im.Training, Test: im.In, Sweep: true, Progress: func(_ string, fraction float64) { progress(fraction) }}
 	m := f.method
 	m.Sweep = f.configs
 	c.Methods = []ood.Method{m}

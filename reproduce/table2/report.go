@@ -159,21 +159,21 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 				paper = experiment.Short(f.mean, 2) + " ± " + experiment.Short(f.std, 2)
 				printed = []any{f.mean, f.std}
 			}
-			var ours []string
+			var measured []string
 			for _, q := range pairs {
 				if q.out != networks.OtherClasses || q.network.Set != set {
 					continue
 				}
 				c := q.rows[r.name]
-				ours, configs = append(ours, strings.Replace(c.text(), "±", " ± ", 1)), max(configs, c.auroc.N)
-				figures := []any{"", ""}
+				measured, configs = append(measured, strings.Replace(c.text(), "±", " ± ", 1)), max(configs, c.auroc.N)
+				values := []any{"", ""}
 				if !c.empty() {
-					figures = []any{c.auroc.Mean, c.auroc.Std}
+					values = []any{c.auroc.Mean, c.auroc.Std}
 				}
-				lines = append(lines, experiment.Cells(6, slices.Concat([]any{r.name, r.method, q.network.Name, set, c.auroc.N}, figures, printed,
+				lines = append(lines, experiment.Cells(6, slices.Concat([]any{r.name, r.method, q.network.Name, set, c.auroc.N}, values, printed,
 					[]any{c.fit, c.in, c.out, c.seconds, c.failed})...))
 			}
-			line += fmt.Sprintf(" %s | %s |", paper, cmp.Or(strings.Join(ours, ", "), "not run"))
+			line += fmt.Sprintf(" %s | %s |", paper, cmp.Or(strings.Join(measured, ", "), "not run"))
 		}
 		fmt.Fprintf(w, "| %s (%d) |%s\n", r.name, configs, line)
 	}
@@ -273,11 +273,11 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 	for _, q := range pairs {
 		for _, m := range s.Methods {
 			c := q.cells[m.Name]
-			figures := []any{"", "", "", "", ""}
+			values := []any{"", "", "", "", ""}
 			if !c.empty() {
-				figures = []any{c.auroc.Mean, c.auroc.Std, c.auroc.Max, c.fpr95.Mean, c.fpr95.Std}
+				values = []any{c.auroc.Mean, c.auroc.Std, c.auroc.Max, c.fpr95.Mean, c.fpr95.Std}
 			}
-			lines = append(lines, experiment.Cells(6, slices.Concat([]any{q.network.Name, q.network.Set, q.out, m.Name, competes(m), c.auroc.N}, figures,
+			lines = append(lines, experiment.Cells(6, slices.Concat([]any{q.network.Name, q.network.Set, q.out, m.Name, competes(m), c.auroc.N}, values,
 				[]any{c.fit, c.in, c.out, c.seconds, c.scoreMicros, c.failed})...))
 		}
 	}

@@ -204,13 +204,13 @@ func summariseMethods(methods []ood.Method, pairs []pair) []methodSummary {
 // competing methods with a larger AUROC.
 func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 	g.pair = p.name()
-	own := p.cells[name].auroc.Mean
+	auroc := p.cells[name].auroc.Mean
 	for _, m := range methods {
 		c := p.cells[m.Name]
 		if !competes(m) || c.empty() {
 			continue
 		}
-		if difference := c.auroc.Mean - own; difference > 0 {
+		if difference := c.auroc.Mean - auroc; difference > 0 {
 			better++
 			if difference > g.size {
 				g.size, g.best = difference, m.Name

@@ -131,7 +131,7 @@ func (s *settings) measureNetwork(ctx context.Context, n networks.Measured, fitt
 func (s *settings) features(n networks.Measured, dst **networks.Images) experiment.Job {
 	return experiment.Job{
 		Kind: "features", Cost: n.Megabytes, What: n.Name + ", features",
-		Run: func(ctx context.Context, progress func(share float64)) (err error) {
+		Run: func(ctx context.Context, progress func(fraction float64)) (err error) {
 			*dst, err = s.Load(ctx, n, progress)
 			return err
 		},
@@ -142,7 +142,7 @@ func (f fitJob) job(im *networks.Images, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: float64(len(f.configs)) * f.network.Megabytes,
 		What: fmt.Sprintf("%s, %s, %d configurations", f.network.Name, f.method.Name, len(f.configs)),
-		Run: results.Keep(func(ctx context.Context, progress func(share float64)) ([]record, error) {
+		Run: results.Keep(func(ctx context.Context, progress func(fraction float64)) ([]record, error) {
 			return f.run(ctx, im, progress)
 		}),
 	}
