@@ -24,8 +24,9 @@ type agreement struct {
 	Copula      map[string][]float64 `json:"copula"` // quantiles of y given x, keyed by the level as text
 }
 
-// TestAgrees compares the scores with those of cdt, lingam, causal-learn and pyvinecopulib.
-// testdata/agree.py makes the pairs by the formulas of fixedPairs and stores the results.
+// TestAgrees compares the methods with cdt, lingam, causal-learn and pyvinecopulib.
+// testdata/agree.py makes the pairs by the formulas of fixedPairs and stores the results of
+// these packages.
 func TestAgrees(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "agree.json"))
 	if err != nil {

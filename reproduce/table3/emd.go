@@ -36,10 +36,10 @@ func emd(x, y []float64, rng *rand.Rand) (float64, error) {
 // kernelRows is the maximum number of rows for methods that take cubic time in the rows.
 const kernelRows = 200
 
-// embeddingChange returns the sum of two squared distances, divided by n². Both start at
-// the conditional embedding of y, applied to the uniform sample u. The first ends at the
-// embedding of the sample (x, y), the second at that of independent uniform samples u and
-// v.
+// embeddingChange applies the conditional embedding of y to the uniform sample u. It
+// returns the sum of two squared distances of the result, divided by n². The first is the
+// distance to the embedding of the sample (x, y). The second is the distance to the
+// embedding of independent uniform samples u and v.
 func embeddingChange(x, y, u, v []float64, sigma float64) (float64, error) {
 	n := float64(len(x))
 	kx, ky, ku, kv := kernel(x, x, sigma), kernel(y, y, sigma), kernel(u, u, sigma), kernel(v, v, sigma)
@@ -62,9 +62,9 @@ func embeddingChange(x, y, u, v []float64, sigma float64) (float64, error) {
 	kym.Mul(ky, &m)
 	mku.Mul(&m, ku)
 	moved := inner(&kym, &mku)
-	first := inner(kx, ky) - 2*inner(&kym, kxu) + moved
-	second := moved - 2*inner(kyv, &mku) + inner(ku, kv)
-	return (first + second) / (n * n), nil
+	toSample := inner(kx, ky) - 2*inner(&kym, kxu) + moved
+	toUniform := moved - 2*inner(kyv, &mku) + inner(ku, kv)
+	return (toSample + toUniform) / (n * n), nil
 }
 
 // kernel returns the Gaussian kernel matrix exp(−sigma·(aᵢ−bⱼ)²).

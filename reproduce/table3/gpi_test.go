@@ -45,8 +45,8 @@ func TestGPIGradient(t *testing.T) {
 }
 
 // TestGPIAgrees compares with results of the authors' code, which testdata/gpi.m recorded
-// for four pairs. The recorded values are the four parts of the cost, the minimal lengths
-// of x → y and y → x, and the mixture lengths of x and y.
+// for four pairs. These are the four parts of the cost at fixed parameters, and four
+// minimal lengths: x → y, y → x, and the mixtures of x and of y.
 func TestGPIAgrees(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "gpi.json"))
 	if err != nil {

@@ -55,12 +55,12 @@ func postNonlinearNoise(x, y []float64) ([]float64, error) {
 		for r := 1; r < n; r++ {
 			i, j := order[r-1], order[r]
 			gap := (y[j] - y[i]) / 2
-			at, before := gap*math.Exp(logSlopes[j]), gap*math.Exp(logSlopes[i])
-			g[j] = g[i] + at + before
+			current, previous := gap*math.Exp(logSlopes[j]), gap*math.Exp(logSlopes[i])
+			g[j] = g[i] + current + previous
 			row := jacobian.RawRowView(j)
 			copy(row, jacobian.RawRowView(i))
-			floats.AddScaled(row, at, slopes.RawRowView(j))
-			floats.AddScaled(row, before, slopes.RawRowView(i))
+			floats.AddScaled(row, current, slopes.RawRowView(j))
+			floats.AddScaled(row, previous, slopes.RawRowView(i))
 		}
 		floats.AddConst(-floats.Sum(g)/float64(n), g)
 		return g, jacobian, logSlopes
@@ -75,12 +75,12 @@ func postNonlinearNoise(x, y []float64) ([]float64, error) {
 		Grad: func(grad, a []float64) {
 			values, jacobian, _ := g(a)
 			residuals := s.penalisedResiduals(chol, values)
-			twice := s.penalisedResiduals(chol, residuals) // twice applies I−fit again because the gradient of ‖rest‖² needs it, and the fit is symmetric
+			residualsOfResiduals := s.penalisedResiduals(chol, residuals) // the gradient of ‖residuals‖² applies the symmetric matrix I−fit twice
 			var d mat.VecDense
-			d.MulVec(jacobian.T(), mat.NewVecDense(n, twice))
+			d.MulVec(jacobian.T(), mat.NewVecDense(n, residualsOfResiduals))
 			sum := floats.Dot(residuals, residuals)
 			for c := range k {
-				grad[c] = (d.AtVec(c)-floats.Sum(twice)/float64(n)*columnSum(jacobian, c))/sum - columnSum(slopes, c)/float64(n) + 2*ridge*a[c]
+				grad[c] = (d.AtVec(c)-floats.Sum(residualsOfResiduals)/float64(n)*columnSum(jacobian, c))/sum - columnSum(slopes, c)/float64(n) + 2*ridge*a[c]
 			}
 		},
 	}

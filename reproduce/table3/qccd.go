@@ -60,17 +60,18 @@ func bandwidth(x, y []float64, rho float64) (float64, error) {
 	return math.Sqrt(math.Pow(float64(len(x)), -1./3) * math.Pow(math.Abs(rho)/largest, largest/2)), err
 }
 
-// conditionalQuantiles returns the quantiles of to, given that from equals each of values,
-// indexed by level. It computes them at 30 points and interpolates linearly.
+// conditionalQuantiles returns quantiles of to given the value of from. The result has one
+// row for each level and one column for each element of values. The function computes the
+// quantiles at 30 points and interpolates linearly between them.
 func conditionalQuantiles(from, to, values []float64, rho, h float64, levels []float64) [][]float64 {
 	const points, limit = 30, 3.25
-	at := floats.Span(make([]float64, points), -limit, limit)
+	gridPoints := floats.Span(make([]float64, points), -limit, limit)
 	table := make([][]float64, len(levels))
 	for l := range table {
 		table[l] = make([]float64, points)
 	}
 	spread := h * math.Sqrt(1-rho*rho)
-	for p, a := range at {
+	for p, a := range gridPoints {
 		var means, weights []float64
 		for i, v := range from {
 			d := (a - v) / h

@@ -180,18 +180,18 @@ func (n shallowNet) loss(s sample, level float64) float64 {
 	return sum / float64(len(s.x))
 }
 
-// codeLength returns the weighted sum of pinball losses: those of the marginal quantiles of
-// x, and those of the network's quantiles of y given x.
+// codeLength returns a weighted sum over the levels. Each term adds the pinball loss of the
+// marginal quantile of x and the loss of the network's quantile of y given x.
 func (n shallowNet) codeLength(s sample, pool levelPool) float64 {
 	s = s.sorted()
 	var length float64
 	for l, tau := range pool.levels {
 		marginal := quantileOf(s.x, tau)
-		var own float64
+		var marginalLoss float64
 		for _, v := range s.x {
-			own += pinball(tau, v-marginal) / float64(len(s.x))
+			marginalLoss += pinball(tau, v-marginal) / float64(len(s.x))
 		}
-		length += pool.weights[l] * (own + n.loss(s, tau))
+		length += pool.weights[l] * (marginalLoss + n.loss(s, tau))
 	}
 	return length
 }

@@ -59,7 +59,7 @@ func subsample(x, y []float64, limit int, rng *rand.Rand) (u, v []float64) {
 
 // quantileOf interpolates a quantile of sorted values linearly.
 func quantileOf(sorted []float64, level float64) float64 {
-	at := level * float64(len(sorted)-1)
-	i := min(int(at), len(sorted)-2)
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	position := level * float64(len(sorted)-1)
+	i := min(int(position), len(sorted)-2)
+	return sorted[i] + (position-float64(i))*(sorted[i+1]-sorted[i])
 }

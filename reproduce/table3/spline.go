@@ -43,9 +43,9 @@ func bsplines(x []float64, k int) *mat.Dense {
 	u := minMaxScaled(x)
 	b := mat.NewDense(len(x), k, nil)
 	for i, v := range u {
-		at := v * float64(k-3)
-		j := min(int(at), k-4)
-		t := at - float64(j)
+		position := v * float64(k-3)
+		j := min(int(position), k-4)
+		t := position - float64(j)
 		s := 1 - t
 		b.Set(i, j, s*s*s/6)
 		b.Set(i, j+1, (3*t*t*t-6*t*t+4)/6)

@@ -216,15 +216,15 @@ func lossesByRow(n train.Network, pool levelPool, x, y []float64) rowLosses {
 		}
 		predicted := n.Apply(in).Data
 		for i := range x {
-			at, shifted := float64(predicted[2*i]), float64(predicted[2*i+1])
+			base, shifted := float64(predicted[2*i]), float64(predicted[2*i+1])
 			c.marginal[i] += pool.weights[l] * pinball(tau, x[i]-marginal)
-			c.conditional[i] += pool.weights[l] * pinball(tau, y[i]-at)
+			c.conditional[i] += pool.weights[l] * pinball(tau, y[i]-base)
 			slope := tau
-			if y[i] < at {
+			if y[i] < base {
 				slope--
 			}
 			c.effectSlope[i] += pool.weights[l] * slope
-			c.causeSlope[i] -= pool.weights[l] * slope * (shifted - at) / step
+			c.causeSlope[i] -= pool.weights[l] * slope * (shifted - base) / step
 		}
 	}
 	return c

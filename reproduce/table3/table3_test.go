@@ -24,14 +24,14 @@ func writePairs(t *testing.T, set string, pairs, n int) string {
 	rng := rand.New(rand.NewPCG(1, 1))
 	arrays := map[string]rows.Array{}
 	var meta strings.Builder
-	add := func(columns int, what string, value func() []float64) {
+	add := func(columns int, columnSpec string, value func() []float64) {
 		name := fmt.Sprintf("%04d", len(arrays)+1)
 		var data []float64
 		for range n {
 			data = append(data, value()...)
 		}
 		arrays["pair"+name] = rows.Array{Shape: []int{n, columns}, Data: data}
-		fmt.Fprintf(&meta, "%s %s\n", name, what)
+		fmt.Fprintf(&meta, "%s %s\n", name, columnSpec)
 	}
 	for range pairs {
 		add(2, "1 1 2 2 1", func() []float64 {
