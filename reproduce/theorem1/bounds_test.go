@@ -33,7 +33,7 @@ func equalVariances(k int, variance float64) Response {
 
 // TestBoundsOfChiSquare compares the bounds with the exact tail of equal variances.
 func TestBoundsOfChiSquare(t *testing.T) {
-	violated, held := 0, 0
+	violationCount, holdCount := 0, 0
 	for _, k := range []int{1, 2, 5, 20, 100} {
 		for _, variance := range []float64{.01, 1, 30} {
 			r := equalVariances(k, variance)
@@ -45,9 +45,9 @@ func TestBoundsOfChiSquare(t *testing.T) {
 				tail := distuv.ChiSquared{K: float64(k)}.Survival((r.Mean() + threshold) / variance)
 				checkBounds(t, []any{k, variance}, r, threshold, tail)
 				if r.PrintedBound(threshold) < tail {
-					violated++
+					violationCount++
 				} else {
-					held++
+					holdCount++
 				}
 				// The minimum of (1−u)^(−k/2)·exp(−u(k+t/γ)/2) is at u = z/(1+z) with z =
 				// t/(kγ).
@@ -58,8 +58,8 @@ func TestBoundsOfChiSquare(t *testing.T) {
 			}
 		}
 	}
-	if violated == 0 || held == 0 {
-		t.Errorf("the printed bound is violated %d times and holds %d times", violated, held)
+	if violationCount == 0 || holdCount == 0 {
+		t.Errorf("the printed bound is violated %d times and holds %d times", violationCount, holdCount)
 	}
 }
 
