@@ -36,7 +36,7 @@ type Data struct {
 	Spread float64 // largest minus smallest target
 }
 
-// Select returns a copy of the picked rows. Spread remains that of the whole set.
+// Select returns a copy of the picked rows. It keeps the Spread of the whole set.
 func (d Data) Select(picked []int) Data {
 	return Data{rows.Select(d.X, picked), rows.Select(d.Y, picked), d.Spread}
 }
