@@ -4,8 +4,8 @@
 //
 //	scale model.attach --x 's3://bucket/day-*.parquet' -o audit --runner=flink --endpoint=localhost:8099
 //
-// The results are byte for byte those of attach audit. The inputs and -o may be URLs of
-// object storage.
+// The results have the same bytes as the results of attach audit. The inputs and -o may be
+// URLs of object storage.
 package main
 
 import (
@@ -77,14 +77,14 @@ func run(ctx context.Context, args []string) (code int, err error) {
 // splitArgs separates the flags of Beam from all other arguments.
 func splitArgs(args []string) (attachArgs, beamArgs []string) {
 	for i := 0; i < len(args); i++ {
-		name, _, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		name, _, hasValue := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		f := flag.Lookup(name)
 		if !strings.HasPrefix(args[i], "--") || f == nil {
 			attachArgs = append(attachArgs, args[i])
 			continue
 		}
 		b, ok := f.Value.(interface{ IsBoolFlag() bool })
-		if given || ok && b.IsBoolFlag() || i+1 == len(args) {
+		if hasValue || ok && b.IsBoolFlag() || i+1 == len(args) {
 			beamArgs = append(beamArgs, args[i])
 			continue
 		}

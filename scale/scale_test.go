@@ -104,8 +104,8 @@ func parseAudit(t *testing.T, content []byte) (a audit.Audit) {
 	return a
 }
 
-// TestPrism compares audits on Prism with those of attach audit. It covers local folders, a
-// bucket, added files and resuming after a bad file.
+// TestPrism checks that audits on Prism write the same files as attach audit. It covers
+// local folders, a bucket, added files and resuming after a bad file.
 func TestPrism(t *testing.T) {
 	network, err := filepath.Abs("../testmodels/digits_resnet.onnx")
 	if err != nil {
@@ -242,8 +242,8 @@ func TestPrism(t *testing.T) {
 	}
 }
 
-// TestTogether checks that small files are scored in groups, that a bad file does not stop
-// the others, and that a second run scores only the missing files.
+// TestTogether checks that small files are scored in groups and that a bad file does not
+// stop the others. A second run must score only the missing files.
 func TestTogether(t *testing.T) {
 	models, err := filepath.Abs("../testmodels")
 	if err != nil {

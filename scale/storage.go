@@ -96,8 +96,8 @@ func joinURL(folder, name string) string {
 
 // listObjects returns the objects with the given key prefix.
 func listObjects(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
-	for it := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
-		object, err := it.Next(ctx)
+	for iterator := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
+		object, err := iterator.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
