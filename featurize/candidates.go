@@ -22,12 +22,12 @@ var floatOps = []string{
 // the output.
 func (s source) candidates(ctx context.Context) []Candidate {
 	var names []string
-	nodes := s.g.Model.GetGraph().GetNode()
+	nodes := s.graph.Model.GetGraph().GetNode()
 	for _, n := range slices.Backward(nodes) {
 		if !slices.Contains(floatOps, n.GetOpType()) || len(n.GetOutput()) == 0 || s.isConst(n.GetOutput()[0]) {
 			continue
 		}
-		if v := s.g.Type(n.GetOutput()[0]); v == nil || mayHoldFloats(v) {
+		if v := s.graph.Type(n.GetOutput()[0]); v == nil || mayHoldFloats(v) {
 			names = append(names, n.GetOutput()[0])
 		}
 		if len(names) == maxProbed {
@@ -41,8 +41,8 @@ func (s source) candidates(ctx context.Context) []Candidate {
 		if shapes != nil && (!ok || len(shape) < 2 || len(shape) > 5) {
 			continue
 		}
-		n := s.g.Producer(name)
-		list = append(list, Candidate{Tensor: name, Shape: shape, Node: s.g.NodeName(n), Op: n.GetOpType()})
+		n := s.graph.Producer(name)
+		list = append(list, Candidate{Tensor: name, Shape: shape, Node: s.graph.NodeName(n), Op: n.GetOpType()})
 		if len(list) == maxCandidates {
 			break
 		}

@@ -60,7 +60,7 @@ func (s source) estimatorInputs(tensor string) []string {
 			continue
 		}
 		in := n.GetInput()[0]
-		for t := range ancestors(s.g, in) {
+		for t := range ancestors(s.graph, in) {
 			if predictions[t] {
 				in = ""
 			}
@@ -87,11 +87,11 @@ func (s source) estimatorInputs(tensor string) []string {
 // columnSource returns the tensor that the columns in the given tensor were picked from. A
 // tensor that was computed from texts is returned unchanged.
 func (s source) columnSource(tensor string) string {
-	deps := ancestors(s.g, tensor)
+	deps := ancestors(s.graph, tensor)
 	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.takesText() && deps[in.name] }) {
 		return tensor
 	}
-	for n := s.g.Producer(tensor); n != nil && passesThrough(n); n = s.g.Producer(tensor) {
+	for n := s.graph.Producer(tensor); n != nil && passesThrough(n); n = s.graph.Producer(tensor) {
 		from := slices.DeleteFunc(slices.Clone(n.GetInput()), s.isConst)
 		if len(from) != 1 {
 			break
@@ -105,9 +105,9 @@ func (s source) columnSource(tensor string) string {
 // nil if one of them is not a column or a table, because such inputs have more than two
 // axes.
 func (s source) tableInputs(tensor string) []string {
-	deps := ancestors(s.g, tensor)
+	deps := ancestors(s.graph, tensor)
 	var names []string
-	for _, v := range s.g.Inputs() {
+	for _, v := range s.graph.Inputs() {
 		t, shape := v.GetType().GetTensorType(), shapeOf(v)
 		switch {
 		case !deps[v.GetName()] || t.GetElemType() == int32(pb.TensorProto_STRING):
@@ -154,7 +154,7 @@ func (s source) areProbabilities(ctx context.Context, tensor string) (bool, erro
 		return false, err
 	}
 	defer session.Close()
-	out, n, _, _ := s.inputs.tryRun(ctx, s.g, session) // a failed run is no error, because n is then 0
+	out, n, _, _ := s.inputs.tryRun(ctx, s.graph, session) // a failed run is no error, because n is then 0
 	if n == 0 {
 		return false, ctx.Err()
 	}
@@ -182,7 +182,7 @@ func (s source) areProbabilities(ctx context.Context, tensor string) (bool, erro
 // there are no such operators. Classifiers return labels in addition to scores, so an
 // output that holds no floats implies classification.
 func (s source) taskOf(w *walk) attach.Task {
-	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !mayHoldFloats(v) })
+	labels := slices.ContainsFunc(s.graph.Outputs(), func(v *pb.ValueInfoProto) bool { return !mayHoldFloats(v) })
 	var task attach.Task
 	for n := range s.mlNodesBefore(w.output) {
 		if labels || w.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
@@ -198,9 +198,9 @@ func (s source) taskOf(w *walk) attach.Task {
 // mlNodesBefore yields the classical nodes that a tensor depends on, in the graph's
 // order. Standard nodes that replace classical nodes are included.
 func (s source) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
-	deps := ancestors(s.g, tensor)
+	deps := ancestors(s.graph, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
-		for _, n := range s.g.Model.GetGraph().GetNode() {
+		for _, n := range s.graph.Model.GetGraph().GetNode() {
 			if len(n.GetInput()) == 0 || len(n.GetOutput()) == 0 || n.GetDomain() != mlDomain && !strings.HasSuffix(n.GetOutput()[0], lowerInputSuffix) {
 				continue
 			}
@@ -215,8 +215,8 @@ func (s source) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
 // returns nil if the model numbers its classes 0, 1, ….
 func (s source) classNames(w *walk) []string {
 	var names []string
-	deps := ancestors(s.g, w.output)
-	for _, n := range s.g.Model.GetGraph().GetNode() {
+	deps := ancestors(s.graph, w.output)
+	for _, n := range s.graph.Model.GetGraph().GetNode() {
 		found := s.classNamesIn(n)
 		switch {
 		case n.GetDomain() != mlDomain || len(found) < 2 || len(n.GetOutput()) == 0:
@@ -244,7 +244,7 @@ func (s source) classNamesIn(n *pb.NodeProto) []string {
 	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
 		return classLabels(n)
 	}
-	t, ok := s.g.Const(n.GetInput()[0])
+	t, ok := s.graph.Const(n.GetInput()[0])
 	if !ok {
 		return nil
 	}

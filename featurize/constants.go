@@ -15,16 +15,16 @@ import (
 // value that is stored in the file is read from there. ONNX Runtime computes other values,
 // for example a transposed, cast or dequantised weight.
 type constants struct {
-	g    *onnx.Graph
-	dir  string
-	rt   *ort.Runtime
-	memo map[string]bool
+	graph   *onnx.Graph
+	dir     string
+	runtime *ort.Runtime
+	memo    map[string]bool
 }
 
 // newConstants returns the constants of a graph. Dir is the folder of the model's external
 // weights.
 func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *constants {
-	k := &constants{g: g, dir: dir, rt: rt, memo: map[string]bool{"": true}}
+	k := &constants{graph: g, dir: dir, runtime: rt, memo: map[string]bool{"": true}}
 	for _, v := range g.Inputs() {
 		k.memo[v.GetName()] = false
 	}
@@ -39,12 +39,12 @@ func (k *constants) isConst(tensor string) bool {
 	if v, ok := k.memo[tensor]; ok {
 		return v
 	}
-	if _, ok := k.g.Const(tensor); ok {
+	if _, ok := k.graph.Const(tensor); ok {
 		k.memo[tensor] = true
 		return true
 	}
 	k.memo[tensor] = false // ends the recursion if the graph has a cycle
-	n := k.g.Producer(tensor)
+	n := k.graph.Producer(tensor)
 	if n == nil || strings.HasPrefix(n.GetOpType(), "Random") || slices.Contains([]string{"Bernoulli", "Multinomial"}, n.GetOpType()) {
 		return false
 	}
@@ -59,7 +59,7 @@ func (k *constants) isConst(tensor string) bool {
 
 // value returns the elements of a constant in row-major order, and its shape.
 func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int64, error) {
-	if t, ok := k.g.Const(tensor); ok {
+	if t, ok := k.graph.Const(tensor); ok {
 		return onnx.Float32s(t, k.dir)
 	}
 	// The binding of ONNX Runtime requires at least one input, so the graph gets an input
@@ -76,7 +76,7 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 		},
 		Output: []*pb.ValueInfoProto{{Name: new(name)}},
 	}
-	s, err := k.rt.NewSession(ctx, ort.Model{Proto: subgraph(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
+	s, err := k.runtime.NewSession(ctx, ort.Model{Proto: subgraph(k.graph, nil, body, tensor), Dir: k.dir}, nil, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot compute constant %q: %w", tensor, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// scaled returns the numbers in v times f.
+// scaled returns a copy of v in which each number is multiplied by f.
 func scaled(v []float32, f float32) []float32 {
 	out := make([]float32, len(v))
 	for i := range v {

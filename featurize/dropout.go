@@ -43,7 +43,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 		}
 		return b, err
 	}
-	for b, err := range stream(ctx, newFeeder(n.Model, n.batch, n.positions), oneBlock(x), run, nil) {
+	for b, err := range stream(ctx, newFeeder(n.Model, n.batchSize, n.maxPositions), oneBlock(x), run, nil) {
 		if err != nil {
 			return nil, err
 		}

@@ -92,7 +92,7 @@ func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutMod
 		return nil, err
 	}
 	s := &dropoutModel{layers: layers}
-	inputs, err := s.maskLayers(model, newConstants(index, dir, m.rt), typeOf)
+	inputs, err := s.maskLayers(model, newConstants(index, dir, m.runtime), typeOf)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutMod
 	var received []*pb.NodeProto
 	for _, v := range missingInputs(secondProto.Graph, typeOf) {
 		needed = append(needed, v.GetName())
-		position := slices.Index(m.inputs.feeds(), v.GetName())
+		position := slices.Index(m.inputs.feedNames(), v.GetName())
 		if position >= 0 {
 			position = -1 - position
 		} else {
@@ -129,10 +129,10 @@ func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutMod
 	}
 	secondProto.Graph.Node = append(received, secondProto.Graph.Node...)
 	firstModel := ort.Model{Proto: subgraph(g, casts, body, needed...), Dir: dir}
-	if s.first, err = m.rt.NewSession(ctx, firstModel, m.inputs.feeds(), firstOutputs); err != nil {
+	if s.first, err = m.runtime.NewSession(ctx, firstModel, m.inputs.feedNames(), firstOutputs); err != nil {
 		return nil, err
 	}
-	if s.second, err = m.rt.NewSession(ctx, ort.Model{Proto: secondProto, Dir: dir}, secondFeeds, []string{logitsName}); err != nil {
+	if s.second, err = m.runtime.NewSession(ctx, ort.Model{Proto: secondProto, Dir: dir}, secondFeeds, []string{logitsName}); err != nil {
 		s.first.Close()
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	if err := checkOverwrite(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
 	}
-	e := exporter{bundle: b, o: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
+	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
 		e.builder = onnx.NewBuilder("attach", headsOpset)
@@ -68,7 +68,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	if err != nil {
 		return e.result, err
 	}
-	omitted, err := writeGraph(b, e.builder, e.rows, e.o)
+	omitted, err := writeGraph(b, e.builder, e.rows, e.opts)
 	if err != nil {
 		return e.result, err
 	}
@@ -147,7 +147,7 @@ const (
 // exporter is an export in progress: the .attach file and the graph that it is written to.
 type exporter struct {
 	bundle  *attach.Bundle
-	o       graphOptions
+	opts    graphOptions
 	builder *onnx.Builder
 	rows    graph.Batch // empty if the graph has no model
 	dir     string      // folder of the model's external weights
@@ -192,9 +192,9 @@ func (e *exporter) addModel(ctx context.Context, o ExportOptions) error {
 	}
 	in := a.Model.inputs[0]
 	if n := a.Model.inputs.fixedBatch(); n > 0 {
-		e.o.rows = n
+		e.opts.rows = n
 	} else if len(in.axes) > 0 && in.axes[0] != "" {
-		e.o.rows = in.axes[0]
+		e.opts.rows = in.axes[0]
 	}
 	e.builder = onnx.Extend(g.Model)
 	tensorOf := func(i, width int) graph.Tensor {

@@ -7,7 +7,7 @@ import (
 )
 
 // Batch returns the number of rows in one run.
-func (m *Model) Batch() int { return m.batch }
+func (m *Model) Batch() int { return m.batchSize }
 
 // Single yields one block of rows.
 func Single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] { return oneBlock(x) }

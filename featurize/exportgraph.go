@@ -25,12 +25,12 @@ import (
 
 // graphWriter appends the computations of a .attach file to an ONNX graph.
 type graphWriter struct {
-	bundle *attach.Bundle
-	b      *onnx.Builder
-	o      graphOptions
-	rows   graph.Batch  // features, logits and other tensors that methods read
-	alpha  graph.Tensor // vector of length 1, an optional input of the graph
-	level  graph.Tensor // vector of length 1, an optional input of the graph, clipped to [0, 1]
+	bundle  *attach.Bundle
+	builder *onnx.Builder
+	opts    graphOptions
+	rows    graph.Batch  // features, logits and other tensors that methods read
+	alpha   graph.Tensor // vector of length 1, an optional input of the graph
+	level   graph.Tensor // vector of length 1, an optional input of the graph, clipped to [0, 1]
 }
 
 // graphOptions configures how a .attach file is written to a graph.
@@ -41,10 +41,10 @@ type graphOptions struct {
 }
 
 // writeGraph appends the computations of a .attach file to a graph. rows names the graph's
-// tensors for features, logits and so on; each is float32 and n×width. If rows is empty,
-// the tensors that the file needs become inputs of the graph. The result left lists what
-// was left out, with reasons. If a method cannot be expressed as a graph, writeGraph
-// returns an error.
+// tensors for features, logits and so on, which are float32 and n×width. If rows is empty,
+// the tensors that the file needs become inputs of the graph. The result omitted lists the
+// parts that were left out, with reasons. If a method cannot be expressed as a graph,
+// writeGraph returns an error.
 func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (omitted []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
 	if err != nil {
@@ -54,7 +54,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	if rows.Features.Cols() == 0 {
 		rows = rowInputs(b, to, o.rows)
 	}
-	w := &graphWriter{bundle: b, b: to, o: o, rows: rows}
+	w := &graphWriter{bundle: b, builder: to, opts: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
 	if _, _, inFeatures := b.GapLimits(); inFeatures {
 		w.rows.Gaps = rows.Features.IsNaN().Single()
@@ -137,32 +137,32 @@ func (w *graphWriter) standardise() {
 // output declares the tensor x (n×dims) as a graph output with the given name. The last
 // node of the graph must be the one that made x.
 func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
-	axes := []any{w.o.rows}
+	axes := []any{w.opts.rows}
 	for _, d := range dims {
 		axes = append(axes, d)
 	}
 	x = x.To(elem)
-	scope := w.b.SetScope("")
+	scope := w.builder.SetScope("")
 	x = x.Named(name)
-	w.b.Output(name, elem, axes...)
-	w.b.Describe(name, doc)
-	w.b.SetScope(scope)
+	w.builder.Output(name, elem, axes...)
+	w.builder.Describe(name, doc)
+	w.builder.SetScope(scope)
 	return x
 }
 
 // optionalInput declares an optional graph input that holds one number.
 func (w *graphWriter) optionalInput(name string, value float64, doc string) graph.Tensor {
-	scope := w.b.SetScope("")
-	w.b.Optional(name, []float32{float32(value)}, 1)
-	w.b.Describe(name, doc)
-	w.b.SetScope(scope)
-	return graph.Wrap(w.b, name, pb.TensorProto_FLOAT, 1)
+	scope := w.builder.SetScope("")
+	w.builder.Optional(name, []float32{float32(value)}, 1)
+	w.builder.Describe(name, doc)
+	w.builder.SetScope(scope)
+	return graph.Wrap(w.builder, name, pb.TensorProto_FLOAT, 1)
 }
 
 // levelInput returns the level, which is an optional graph input, clipped to [0, 1].
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
-		given := w.optionalInput(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.o.level))
+		given := w.optionalInput(graph.Level, w.opts.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.opts.level))
 		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
 	}
 	return w.level
@@ -217,7 +217,7 @@ func (w *graphWriter) detect(finite *graph.Tensor) error {
 	p := index.Lookup(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
 		"its guarantee is in the model's metadata.")
-	w.alpha = w.optionalInput(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.o.alpha))
+	w.alpha = w.optionalInput(graph.Alpha, w.opts.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.opts.alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }
@@ -238,8 +238,8 @@ func (w *graphWriter) probabilities() {
 // the reason.
 func (w *graphWriter) set() (reason string, err error) {
 	c := w.bundle.Calibration.TrueClasses
-	switch kind := w.o.sets; {
-	case w.o.sets == "none":
+	switch kind := w.opts.sets; {
+	case w.opts.sets == "none":
 		return "", nil
 	case !slices.Contains(conformal.GraphScores(), kind):
 		return "", fmt.Errorf("sets ranked by %q cannot be exported: choose one of %s", kind, strings.Join(conformal.GraphScores(), ", "))
@@ -247,11 +247,11 @@ func (w *graphWriter) set() (reason string, err error) {
 		return "each output has its own sigmoid", nil
 	case len(c.Labels) == 0:
 		return "the calibration rows had no labels", nil
-	case kind != conformal.LAC && w.b.Opset() < 11:
-		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model has %d: choose lac, or export the model again", kind, w.b.Opset())
+	case kind != conformal.LAC && w.builder.Opset() < 11:
+		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model has %d: choose lac, or export the model again", kind, w.builder.Opset())
 	}
 	z := w.rows.Logits.Double()
-	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.sets}
+	p, o := z.Softmax(), calibrate.SetOptions{Score: w.opts.sets}
 	var outside graph.Tensor // marks the classes outside the set, which never include the most probable class
 	if o.Score == conformal.LAC {
 		descending := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
@@ -265,7 +265,7 @@ func (w *graphWriter) set() (reason string, err error) {
 		smallest := threshold.Less(rankedScores(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		outside = p.Less(smallest.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, outside.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.o.sets, graph.Level), z.Cols())
+	w.output(graph.PredictionSet, outside.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.opts.sets, graph.Level), z.Cols())
 	return "", nil
 }
 
@@ -288,8 +288,8 @@ func rankedScores(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	return scores.Add(ranks.Scores(o)) // with all probabilities 0, Scores returns only the penalties
 }
 
-// threshold returns the threshold: the score whose rank the level requires, among n sorted
-// scores of which one is infinite. The result is a vector of length 1.
+// threshold returns the score at the rank that the level requires, as a vector of length 1.
+// The n scores must be sorted, and the last one must be infinite.
 func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 	// The rank, counted from 0, is the level times n, rounded down. The level is a float32
 	// with a rounding error, so the product is reduced slightly.
@@ -377,13 +377,13 @@ func quantileWeights(tau graph.Tensor, levels []float64) graph.Tensor {
 // describe writes the levels, the methods and the guarantee into the model's metadata.
 func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
-	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }
+	note := func(key string, value any) { w.builder.Note("attach."+key, fmt.Sprint(value)) }
 	note("library", version.String())
 	note("guarantee", b.Guarantee())
 	note("calibration_rows", c.NCal)
-	note("alpha", w.o.alpha)
-	note("level", w.o.level)
-	note("sets", w.o.sets)
+	note("alpha", w.opts.alpha)
+	note("level", w.opts.level)
+	note("sets", w.opts.sets)
 	if b.Detector != nil {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
 		note("least_p_value", strconv.FormatFloat(hypothesis.LeastPValue(len(c.OOD)), 'g', 6, 64))

@@ -15,7 +15,7 @@ type chunk struct {
 	rows    int          // number of rows, including padding rows
 	n       int          // number of rows without padding rows
 	first   int          // number of the first row; if order is set, of the block's first row
-	limit   int          // largest number of rows in this chunk
+	maxRows int          // largest number of rows in this chunk
 	hashes  [][16]byte   // hashes of the rows, or nil
 	// order lists the positions of the rows in their block if the rows run in another
 	// order than in the block. Otherwise it is nil. last marks the last chunk of such a
@@ -36,16 +36,16 @@ func (c chunk) row(i int) int {
 // feeder divides blocks of rows into chunks, one for each run of the model. It has two
 // buffers, so that it can fill one while the model reads the other.
 type feeder struct {
-	m         *Model
-	batch     int  // number of rows in a chunk
-	positions int  // largest number of token positions in a chunk; 0 means no bound
-	hashes    bool // whether to hash rows
-	full      chan chunk
-	free      chan []ood.Tensor
+	model        *Model
+	batchSize    int  // number of rows in a chunk
+	maxPositions int  // largest number of token positions in a chunk; 0 means no bound
+	hashRows     bool // whether to hash rows
+	full         chan chunk
+	free         chan []ood.Tensor
 }
 
 func newFeeder(m *Model, batch, positions int) *feeder {
-	f := &feeder{m: m, batch: batch, positions: positions, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
+	f := &feeder{model: m, batchSize: batch, maxPositions: positions, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
 	f.free <- make([]ood.Tensor, len(m.inputs))
 	f.free <- make([]ood.Tensor, len(m.inputs))
 	return f
@@ -60,10 +60,10 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	}
 	var c chunk // the chunk to fill; n is 0 if none was started
 	next := 0   // number of the next row
-	for block, err := range f.m.tokenizeBlocks(rows) {
+	for block, err := range f.model.tokenizeBlocks(rows) {
 		var list []ood.Tensor
 		if err == nil {
-			list, err = f.m.inputs.match(block, next)
+			list, err = f.model.inputs.match(block, next)
 		}
 		if err != nil {
 			// The rows before the invalid block are still valid.
@@ -73,8 +73,8 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			return
 		}
 		var hashes [][16]byte
-		if f.hashes {
-			hashes = f.m.hashes(list)
+		if f.hashRows {
+			hashes = f.model.rowHashes(list)
 		}
 		if isRagged(list) {
 			if !f.send(ctx, &c) || !f.sendRagged(ctx, list, hashes, block.Len(), next) {
@@ -93,15 +93,15 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 					return
 				}
 			}
-			k := min(c.limit-c.n, n-at)
+			k := min(c.maxRows-c.n, n-at)
 			for i := range c.tensors {
 				appendRows(&c.tensors[i], list[i], at, at+k)
 			}
-			if f.hashes {
+			if f.hashRows {
 				c.hashes = append(c.hashes, hashes[at:at+k]...)
 			}
 			c.n, at, next = c.n+k, at+k, next+k
-			if c.n == c.limit && !f.send(ctx, &c) {
+			if c.n == c.maxRows && !f.send(ctx, &c) {
 				return
 			}
 		}
@@ -109,9 +109,9 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	f.send(ctx, &c)
 }
 
-// hashes returns a hash for each row of a block. Hashes are computed before padding, so
+// rowHashes returns a hash for each row of a block. Hashes are computed before padding, so
 // that they do not depend on the other rows.
-func (m *Model) hashes(list []ood.Tensor) [][16]byte {
+func (m *Model) rowHashes(list []ood.Tensor) [][16]byte {
 	var block ood.InputBlock
 	for i, t := range list {
 		if t.Shape != nil {
@@ -157,14 +157,14 @@ func (f *feeder) newChunk(ctx context.Context, list []ood.Tensor, n, first int) 
 	case tensors := <-f.free:
 		for i, t := range list {
 			data := tensors[i].Data
-			if need := f.batch * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.m.fixedBatch || n >= f.batch) {
+			if need := f.batchSize * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.model.fixedBatch || n >= f.batchSize) {
 				data = make([]float32, 0, need)
 			}
 			tensors[i] = ood.Tensor{Shape: slices.Clone(t.Shape), Data: data[:0], Strings: tensors[i].Strings[:0], Lengths: tensors[i].Lengths[:0]}
 		}
-		c := chunk{tensors: tensors, first: first, limit: f.batch}
-		if n := f.m.inputs.positionsPerRow(tensors); n > 0 && f.positions > 0 && !f.m.fixedBatch {
-			c.limit = max(1, min(f.batch, f.positions/n))
+		c := chunk{tensors: tensors, first: first, maxRows: f.batchSize}
+		if n := f.model.inputs.positionsPerRow(tensors); n > 0 && f.maxPositions > 0 && !f.model.fixedBatch {
+			c.maxRows = max(1, min(f.batchSize, f.maxPositions/n))
 		}
 		return c, true
 	case <-ctx.Done():
@@ -179,8 +179,8 @@ func (f *feeder) send(ctx context.Context, c *chunk) bool {
 		return true
 	}
 	c.rows = c.n
-	if f.m.fixedBatch {
-		c.rows = f.batch
+	if f.model.fixedBatch {
+		c.rows = f.batchSize
 	}
 	for i := range c.tensors {
 		t := &c.tensors[i]

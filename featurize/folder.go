@@ -49,7 +49,7 @@ type exportConfig struct {
 }
 
 // findModel returns the path of the model and the exporter's folder. The argument is the
-// path of the model or of that folder. The folder is "" if the model has none.
+// path of the model or of that folder. If there is no exporter's folder, dir is "".
 func findModel(path string) (model, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -103,9 +103,9 @@ func FuzzFeed(f *testing.F) {
 			data = data[1:]
 			return int(b)
 		}
-		m := &Model{batch: 1 + next()%5, canPad: next()%2 == 0, positions: next() % 2 * 50}
+		m := &Model{batchSize: 1 + next()%5, canPad: next()%2 == 0, maxPositions: next() % 2 * 50}
 		for i, name := range []string{"ids", "attention_mask", "s"}[:1+next()%3] {
-			in := input{name: name, elem: []int32{7, 9, 8, 1}[(i+next())%4], dims: []int{-1, []int{-1, -1, 4, 48}[next()%4], 2}[:1+next()%3]}
+			in := input{name: name, elemType: []int32{7, 9, 8, 1}[(i+next())%4], dims: []int{-1, []int{-1, -1, 4, 48}[next()%4], 2}[:1+next()%3]}
 			in.axes = []string{"", []string{"", "length"}[next()%2], ""}[:len(in.dims)]
 			if next()%4 == 0 {
 				in.dims = nil
@@ -150,7 +150,7 @@ func FuzzFeed(f *testing.F) {
 			}
 			blocks = append(blocks, b)
 		}
-		feed := newFeeder(m, m.batch, m.positions)
+		feed := newFeeder(m, m.batchSize, m.maxPositions)
 		go feed.feed(context.Background(), func(yield func(ood.InputBlock, error) bool) {
 			for _, b := range blocks {
 				if !yield(b, nil) {

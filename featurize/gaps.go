@@ -19,7 +19,7 @@ func (list inputs) cellInputs() (cells []int) {
 		if in.isOptional() || in.dims == nil || len(in.dims) > 2 || tokens {
 			continue
 		}
-		cells, nullable = append(cells, i), nullable || in.nan || in.takesText()
+		cells, nullable = append(cells, i), nullable || in.acceptsNaN || in.takesText()
 	}
 	if !nullable {
 		return nil
@@ -40,9 +40,9 @@ func (list inputs) emptyCells(c chunk) blas32.General {
 	m, first := rows.New(c.n, k), 0
 	for _, i := range cells {
 		in, t, w := list[i], c.tensors[i], product(c.tensors[i].Shape[1:])
-		if in.nan || in.takesText() {
+		if in.acceptsNaN || in.takesText() {
 			for j := range c.n * w {
-				if in.takesText() && t.Strings[j] == "" || in.nan && t.Data[j] != t.Data[j] {
+				if in.takesText() && t.Strings[j] == "" || in.acceptsNaN && t.Data[j] != t.Data[j] {
 					m.Data[j/w*k+first+j%w] = 1
 				}
 			}
@@ -59,7 +59,7 @@ func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 	var columns []graph.Tensor
 	for _, i := range list.cellInputs() {
 		in := list[i]
-		x := graph.Wrap(to, in.name, pb.TensorProto_DataType(in.elem), 1)
+		x := graph.Wrap(to, in.name, pb.TensorProto_DataType(in.elemType), 1)
 		if in.takesText() {
 			// The LabelEncoder maps an empty text to 0 and any other text to −1. Adding 1
 			// yields 1 or 0.

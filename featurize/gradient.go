@@ -66,7 +66,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 		}
 		f := newFeeder(m, m.gradientBatch(o), gradientPositions)
 		if o.Batch > 0 {
-			f.positions = 0
+			f.maxPositions = 0
 		}
 		stream(ctx, f, rows, func(ctx context.Context, c chunk) (GradientBatch, error) {
 			return m.runGradient(ctx, d, c, o)
@@ -129,7 +129,7 @@ const gradientNumbers = 8 * 3 * 224 * 224
 func (m *Model) gradientBatch(o GradientOptions) int {
 	switch {
 	case m.fixedBatch:
-		return m.batch
+		return m.batchSize
 	case o.Batch > 0:
 		return o.Batch
 	}
@@ -137,7 +137,7 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	for _, in := range m.inputs {
 		width += floatProduct(in.dims[min(1, len(in.dims)):])
 	}
-	return max(1, min(m.batch, int(gradientNumbers/max(1, width))))
+	return max(1, min(m.batchSize, int(gradientNumbers/max(1, width))))
 }
 
 // runGradient runs the model on a chunk and returns the features, the logits and the

@@ -327,7 +327,7 @@ func TestGradientUnknownWidth(t *testing.T) {
 }
 
 // TestGradientConstant checks that Gradients rejects a tensor that is the same for every
-// row, even if its first axis has as many entries as there are rows.
+// row, even if its first axis has the same size as the batch.
 func TestGradientConstant(t *testing.T) {
 	rt := runtime(t)
 	for _, opset := range []int64{9, 17} {

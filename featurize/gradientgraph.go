@@ -76,7 +76,7 @@ func (m *Model) findLengthInput(ctx context.Context, g *onnx.Graph, tensor strin
 	if len(probed) == 1 {
 		return -1
 	}
-	s := source{constants: newConstants(g, filepath.Dir(m.path), m.rt, m.inputs...), inputs: m.inputs}
+	s := source{constants: newConstants(g, filepath.Dir(m.path), m.runtime, m.inputs...), inputs: m.inputs}
 	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes is nil
 	shape := shapes[tensor]
 	return slices.IndexFunc(m.inputs, func(in input) bool {
@@ -86,7 +86,7 @@ func (m *Model) findLengthInput(ctx context.Context, g *onnx.Graph, tensor strin
 }
 
 // isReal reports whether the input takes real numbers.
-func (in input) isReal() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
+func (in input) isReal() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elemType)) }
 
 // realInput returns the input to differentiate with respect to: the only input of the model, or
 // the only one that holds real numbers.
@@ -133,17 +133,17 @@ func (m *Model) newGradientSession(ctx context.Context, g *onnx.Graph, d *gradie
 	if err != nil {
 		return nil, err
 	}
-	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(names, out))
+	return m.runtime.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feedNames(), s.inputs...), append(names, out))
 }
 
-// gradientTensors lists tensors whose gradients add up to the gradient with respect to the given
-// tensor. The list contains only this tensor. If it is an integer input, the list contains
-// its casts to real numbers instead.
+// gradientTensors lists tensors whose gradients add up to the gradient with respect to the
+// given tensor. For an integer input, these are the casts of the input to real numbers.
+// Otherwise the list contains only the tensor itself.
 func (m *Model) gradientTensors(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
 	deps := ancestors(g, tensor)
 	switch {
-	case slices.ContainsFunc(m.inputs.feeds(), func(feed string) bool { return deps[feed] }):
+	case slices.ContainsFunc(m.inputs.feedNames(), func(feed string) bool { return deps[feed] }):
 	case g.Producer(tensor) != nil || constant:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input and is the same for every row"}
 	default:
@@ -161,11 +161,11 @@ func (m *Model) gradientTensors(g *onnx.Graph, tensor string) ([]string, error) 
 		case "Shape", "Size":
 		default:
 			return nil, fmt.Errorf("%w: the input holds %s, and %s reads it directly; name an inner tensor to differentiate with respect to",
-				ood.ErrNotDifferentiable, onnx.DTypeName(in.elem), describe(g, n))
+				ood.ErrNotDifferentiable, onnx.DTypeName(in.elemType), describe(g, n))
 		}
 	}
 	if len(casts) == 0 {
-		return nil, fmt.Errorf("%w: the input holds %s", ood.ErrNotDifferentiable, onnx.DTypeName(in.elem))
+		return nil, fmt.Errorf("%w: the input holds %s", ood.ErrNotDifferentiable, onnx.DTypeName(in.elemType))
 	}
 	return casts, nil
 }

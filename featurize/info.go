@@ -82,8 +82,8 @@ type Feature struct {
 	Node   string `json:"node"`  // the linear layer, or "" if the caller named the tensor
 	Op     string `json:"op"`
 	// Of lists the tensors that are concatenated to form φ if the model has no linear
-	// layer: the inputs of its trees or similar operators (or else the model's inputs),
-	// then its predictions.
+	// layer. They are the inputs of its trees or similar operators, followed by its
+	// predictions. If there are no such operators, the model's own inputs take their place.
 	Of []string `json:"of,omitempty"`
 	// Standardised reports whether the columns of φ have different units. See
 	// attach.Base.Standardised.

@@ -15,12 +15,12 @@ import (
 
 // input describes a tensor that the model takes as input.
 type input struct {
-	name string // name in the model
-	feed string // name in the edited graph
-	elem int32
-	dims []int    // shape with the batch axis first; −1 may vary; nil means unknown
-	axes []string // the model's names of the axes that may vary; "" if an axis has none
-	nan  bool     // whether the model handles NaN as an empty cell
+	name       string // name in the model
+	feedName   string // name in the edited graph
+	elemType   int32
+	dims       []int    // shape with the batch axis first; −1 may vary; nil means unknown
+	axes       []string // the model's names of the axes that may vary; "" if an axis has none
+	acceptsNaN bool     // whether the model handles NaN as an empty cell
 	// defaultValue is the default value of the input. It has no shape if the input is required.
 	defaultValue ood.Tensor
 }
@@ -43,7 +43,7 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 			if err != nil {
 				return nil, err
 			}
-			in.nan = onnx.IsFloat(pb.TensorProto_DataType(in.elem)) && handlesNaN(g, in.name)
+			in.acceptsNaN = onnx.IsFloat(pb.TensorProto_DataType(in.elemType)) && handlesNaN(g, in.name)
 			list = append(list, in)
 			continue
 		}
@@ -65,8 +65,8 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 	}
 	several, batch := len(list) > 1, list.fixedBatch()
 	for i, in := range list {
-		if several && in.feed != in.name {
-			list[i].feed += "/" + in.name
+		if several && in.feedName != in.name {
+			list[i].feedName += "/" + in.name
 		}
 		if n := in.fixedBatch(); n > 0 && n != batch {
 			return nil, fmt.Errorf("the model's inputs take different numbers of rows: %q takes %d, others %d", in.name, n, batch)
@@ -78,18 +78,18 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 // newInput returns the input that v declares, or an error if rows cannot be fed to it.
 func newInput(v *pb.ValueInfoProto) (input, error) {
 	t := v.GetType().GetTensorType()
-	in := input{name: v.GetName(), feed: v.GetName(), elem: t.GetElemType()}
+	in := input{name: v.GetName(), feedName: v.GetName(), elemType: t.GetElemType()}
 	if t == nil {
 		return in, fmt.Errorf("the model's input %q is not a tensor", in.name)
 	}
-	switch pb.TensorProto_DataType(in.elem) {
+	switch pb.TensorProto_DataType(in.elemType) {
 	case pb.TensorProto_FLOAT, pb.TensorProto_STRING:
 	case pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16, pb.TensorProto_BFLOAT16, pb.TensorProto_BOOL,
 		pb.TensorProto_UINT8, pb.TensorProto_UINT16, pb.TensorProto_UINT32, pb.TensorProto_UINT64,
 		pb.TensorProto_INT8, pb.TensorProto_INT16, pb.TensorProto_INT32, pb.TensorProto_INT64:
-		in.feed = inputName
+		in.feedName = inputName
 	default:
-		return in, fmt.Errorf("the model's input %q has the type %s, which is not supported", in.name, onnx.DTypeName(in.elem))
+		return in, fmt.Errorf("the model's input %q has the type %s, which is not supported", in.name, onnx.DTypeName(in.elemType))
 	}
 	if t.GetShape() != nil {
 		in.dims = []int{}
@@ -119,7 +119,7 @@ func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 func (in input) isOptional() bool { return in.defaultValue.Shape != nil }
 
 // takesText reports whether the input takes texts.
-func (in input) takesText() bool { return in.elem == int32(pb.TensorProto_STRING) }
+func (in input) takesText() bool { return in.elemType == int32(pb.TensorProto_STRING) }
 
 // fixedBatch returns the number of rows in each run if the input fixes it, and 0 otherwise.
 func (in input) fixedBatch() int {
@@ -139,11 +139,11 @@ func (list inputs) fixedBatch() int {
 	return 0
 }
 
-// feeds returns the names of the inputs in the edited graph.
-func (list inputs) feeds() []string {
+// feedNames returns the names of the inputs in the edited graph.
+func (list inputs) feedNames() []string {
 	names := make([]string, len(list))
 	for i, in := range list {
-		names[i] = in.feed
+		names[i] = in.feedName
 	}
 	return names
 }
@@ -204,7 +204,7 @@ func (in input) check(t ood.Tensor) error {
 		hint = ": move the channels to the second axis"
 	}
 	return fmt.Errorf("the model's input %q takes %s of %s, the rows given are %s of %s%s",
-		in.name, formatShape(in.dims), onnx.DTypeName(in.elem), formatShape(shape), given, hint)
+		in.name, formatShape(in.dims), onnx.DTypeName(in.elemType), formatShape(shape), given, hint)
 }
 
 // fits reports whether a tensor has the shape that the input takes.
@@ -236,7 +236,7 @@ func formatShape(dims []int) string {
 // limits returns the smallest and the largest number that the input takes, and whether
 // numbers must be integers.
 func (in input) limits() (lo, hi float32, integers bool) {
-	switch pb.TensorProto_DataType(in.elem) {
+	switch pb.TensorProto_DataType(in.elemType) {
 	case pb.TensorProto_BOOL:
 		return 0, 1, true
 	case pb.TensorProto_UINT8:
@@ -260,11 +260,11 @@ func (in input) limits() (lo, hi float32, integers bool) {
 // firstMisfit returns the index of the first number that the input does not take, or −1.
 func (in input) firstMisfit(data []float32) int {
 	lo, hi, integers := in.limits()
-	if hi == math.MaxFloat32 && !in.nan {
+	if hi == math.MaxFloat32 && !in.acceptsNaN {
 		return rows.FirstNotFinite(data)
 	}
 	for i, v := range data {
-		if in.nan && v != v {
+		if in.acceptsNaN && v != v {
 			continue
 		}
 		if !(v >= lo && v <= hi) || integers && v != float32(int64(v)) {
@@ -285,7 +285,7 @@ func (in input) misfitError(v float32, row int, tensor string) error {
 	if integers {
 		want = "whole " + want
 	}
-	return fmt.Errorf("row %d (counted from 0) of the %s holds %g; the model takes %s, which are %s", row, tensor, v, onnx.DTypeName(in.elem), want)
+	return fmt.Errorf("row %d (counted from 0) of the %s holds %g; the model takes %s, which are %s", row, tensor, v, onnx.DTypeName(in.elemType), want)
 }
 
 func notFinite(what string, v float32, row int) error {

@@ -15,13 +15,13 @@ type walk struct {
 	output       string // output of the graph where the walk started
 	logits       string // tensor of scores before any normaliser
 	normaliser   string // operator that turns the logits into the output, or ""
-	node         *pb.NodeProto
+	layerNode    *pb.NodeProto
 	feature      view
 	predictions  string       // tensor of predictions before any ZipMap
 	dividedBySum bool         // whether probabilities are divided by their sum
 	averaged     bool         // whether positions are averaged after the layer
 	steps        []affineStep // affine nodes after the layer, starting with the last
-	scale        string       // constant that scales the layer's integer weights, if the layer itself does not hold it
+	weightScale  string       // constant that scales the layer's integer weights, if the layer itself does not hold it
 	reasons      []string
 }
 
@@ -39,14 +39,14 @@ type affineStep struct {
 func findLastLayer(k *constants, output string) (*walk, error) {
 	w := &walk{output: output, logits: output, predictions: output}
 	tensor := output
-	for range len(k.g.Model.GetGraph().GetNode()) + 1 {
-		n := k.g.Producer(tensor)
+	for range len(k.graph.Model.GetGraph().GetNode()) + 1 {
+		n := k.graph.Producer(tensor)
 		if n == nil {
 			return w, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, tensor)
 		}
 		next, done, err := w.visit(k, n, tensor)
 		if err != nil {
-			return w, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
+			return w, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.graph, n), err)
 		}
 		if done {
 			return w, nil
@@ -137,8 +137,8 @@ func (w *walk) visit(k *constants, n *pb.NodeProto, out string) (next string, do
 			// The integers that a dynamically quantised layer returns are multiplied by the
 			// product of two scales.
 			for i, v := range n.GetInput() {
-				if integer := integerLayer(k.g, v); integer != nil {
-					w.scale = weightScale(k, n.GetInput()[1-i])
+				if integer := integerLayer(k.graph, v); integer != nil {
+					w.weightScale = weightScale(k, n.GetInput()[1-i])
 					return "", true, w.recordLayer(k, integer)
 				}
 			}
@@ -161,7 +161,7 @@ func complementOf(k *constants, n *pb.NodeProto) (p string, ok bool) {
 		return "", false
 	}
 	p = n.GetInput()[1]
-	oneMinus := k.g.Producer(n.GetInput()[0])
+	oneMinus := k.graph.Producer(n.GetInput()[0])
 	return p, oneMinus != nil && oneMinus.GetOpType() == "Sub" && len(oneMinus.GetInput()) == 2 && oneMinus.GetInput()[1] == p && k.isConst(oneMinus.GetInput()[0])
 }
 
@@ -185,7 +185,7 @@ func integerLayer(g *onnx.Graph, tensor string) *pb.NodeProto {
 // weightScale returns the constant factor of a product of two scales, or "" if there is
 // none.
 func weightScale(k *constants, tensor string) string {
-	n := k.g.Producer(tensor)
+	n := k.graph.Producer(tensor)
 	if n == nil || n.GetOpType() != "Mul" {
 		return ""
 	}
@@ -211,13 +211,13 @@ func (w *walk) recordLayer(k *constants, n *pb.NodeProto) error {
 		return fmt.Errorf("it has %d inputs", len(in))
 	}
 	var err error
-	if w.feature, err = inputView(k.g, n); err != nil {
+	if w.feature, err = inputView(k.graph, n); err != nil {
 		return err
 	}
-	w.node = n
-	w.feature.tokens = w.feature.tokens && w.averaged
+	w.layerNode = n
+	w.feature.meanOverTokens = w.feature.meanOverTokens && w.averaged
 	if strings.HasSuffix(in[0], lowerInputSuffix) {
-		w.feature.tensor = k.g.Producer(in[0]).GetInput()[0]
+		w.feature.tensor = k.graph.Producer(in[0]).GetInput()[0]
 	}
 	if a := onnx.AttributeString(n, "activation", ""); a != "" {
 		w.addReason("%s lies between the layer and the output", a)
@@ -225,7 +225,7 @@ func (w *walk) recordLayer(k *constants, n *pb.NodeProto) error {
 	if isQuantised(n) {
 		w.addReason("the layer computes in 8-bit integers")
 	}
-	if w.feature.spatial {
+	if w.feature.meanOverSpace {
 		return w.checkPointwise(n)
 	}
 	return nil
@@ -233,8 +233,8 @@ func (w *walk) recordLayer(k *constants, n *pb.NodeProto) error {
 
 // inputView returns a view of the input of a linear layer.
 func inputView(g *onnx.Graph, n *pb.NodeProto) (view, error) {
-	v := view{tensor: n.GetInput()[0], spatial: strings.Contains(n.GetOpType(), "Conv")}
-	v.tokens = !v.spatial
+	v := view{tensor: n.GetInput()[0], meanOverSpace: strings.Contains(n.GetOpType(), "Conv")}
+	v.meanOverTokens = !v.meanOverSpace
 	if onnx.AttributeInt(n, "transA", 0) != 0 {
 		return v, errors.New("it transposes its data")
 	}

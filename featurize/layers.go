@@ -73,8 +73,8 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 }
 
 // namedLayers returns views of the layers with the given names, which were chosen by an
-// earlier call. If a layer is the input of a linear layer, it is read in the same way as
-// then.
+// earlier call. If a layer is the input of a linear layer, it is averaged over positions in
+// the same way as in that call.
 func (s source) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
 	var tokens []string // layers whose number of axes must be determined
@@ -92,7 +92,7 @@ func (s source) namedLayers(ctx context.Context, feature string, all []view, nam
 			continue
 		}
 		layers = append(layers, all[i])
-		if all[i].tokens {
+		if all[i].meanOverTokens {
 			tokens = append(tokens, name)
 		}
 	}
@@ -119,14 +119,14 @@ func (v view) positionCount(shape []int64) int64 {
 
 // channelAxis returns the index of the channel axis, which the view keeps.
 func (v view) channelAxis() int {
-	if v.spatial {
+	if v.meanOverSpace {
 		return 1
 	}
 	return v.rank - 1
 }
 
-// pickEvenly picks n evenly spaced views from a list, or all views if the list is shorter. For
-// n = 3, it picks those at a quarter, half and three quarters of the list.
+// pickEvenly picks n evenly spaced views from a list, or all views if the list is shorter.
+// For n = 3, it picks the views at a quarter, half and three quarters of the list.
 func pickEvenly(all []view, n int) []view {
 	n = min(n, len(all))
 	picked := make([]view, n)
@@ -146,15 +146,15 @@ func pickEvenly(all []view, n int) []view {
 func (s source) layersBefore(tensor string) []view {
 	downstream := map[string]bool{} // tensors that depend on a linear layer
 	seen := map[string]bool{tensor: true}
-	deps := ancestors(s.g, tensor)
+	deps := ancestors(s.graph, tensor)
 	var all []view
-	for _, n := range s.g.Model.GetGraph().GetNode() {
+	for _, n := range s.graph.Model.GetGraph().GetNode() {
 		if !slices.ContainsFunc(n.GetOutput(), func(t string) bool { return t != "" && deps[t] }) {
 			continue
 		}
 		follows := slices.ContainsFunc(onnx.Reads(n), func(t string) bool { return downstream[t] })
 		if s.isLinear(n) {
-			v, err := inputView(s.g, n)
+			v, err := inputView(s.graph, n)
 			if err == nil && follows && !seen[v.tensor] {
 				seen[v.tensor] = true
 				all = append(all, v)

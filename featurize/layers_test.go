@@ -27,7 +27,7 @@ func tensors(layers []attach.Layer) []string {
 	return names
 }
 
-// TestLayersAgreeWithNumPy compares the values of earlier layers with those that NumPy
+// TestLayersAgreeWithNumPy compares the values of earlier layers with values that NumPy
 // computed.
 func TestLayersAgreeWithNumPy(t *testing.T) {
 	data, err := os.ReadFile("testdata/layers.json")

@@ -50,32 +50,32 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	if err != nil {
 		return l, err
 	}
-	if w.node != nil {
+	if w.layerNode != nil {
 		if l.lastLayer, err = w.weights(ctx, s.constants); err != nil {
 			if ctx.Err() != nil || errors.Is(err, onnx.ErrExternalData) {
 				return l, err
 			}
 			w.addReason("its weights could not be read: %v", err)
 		}
-		if w.feature.tokens {
+		if w.feature.meanOverTokens {
 			if w.feature.rank, err = s.rank(ctx, w.feature.tensor); err != nil {
 				return l, err
 			}
 		}
 	}
 	l.task, l.classes = s.taskOf(w), s.classNames(w)
-	if w.node == nil && w.normaliser == "" && l.task == attach.Classification {
+	if w.layerNode == nil && w.normaliser == "" && l.task == attach.Classification {
 		if l.isLog, err = s.areProbabilities(ctx, w.logits); err != nil {
 			return l, err
 		}
 	}
-	if w.node == nil && (o.Feature == "" || o.Feature == inputsAndOutputsName) {
+	if w.layerNode == nil && (o.Feature == "" || o.Feature == inputsAndOutputsName) {
 		if w.feature = s.inputsAndOutputsView(w); w.feature.concat != nil {
 			w.addReason("the predictions do not come from a linear layer")
 		}
 	}
 	// Linear models of the classical domain read the columns of a table directly.
-	l.mixedUnits = w.feature.concat != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInputSuffix)
+	l.mixedUnits = w.feature.concat != nil || w.layerNode != nil && strings.HasSuffix(w.layerNode.GetInput()[0], lowerInputSuffix)
 	if l.isNamed = o.Feature != "" && o.Feature != w.feature.tensor; l.isNamed {
 		if w.feature, err = s.namedView(ctx, o.Feature, "the feature"); err != nil {
 			return l, err
@@ -117,8 +117,8 @@ func (l location) views() []view {
 // expose opens a session that computes the views from rows.
 func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
 	names := viewNames(views)
-	model := exposeViews(s.g, s.inputs, views, names)
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
+	model := exposeViews(s.graph, s.inputs, views, names)
+	session, err := s.runtime.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feedNames(), names)
 	if err != nil {
 		return nil, fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
 	}
@@ -136,15 +136,15 @@ func (s source) describe(l location) Info {
 		return val
 	}
 	info := Info{
-		Opset: s.g.Opset(), IRVersion: s.g.Model.GetIrVersion(), Inputs: []Value{}, Outputs: []Value{},
-		Providers: s.rt.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
+		Opset: s.graph.Opset(), IRVersion: s.graph.Model.GetIrVersion(), Inputs: []Value{}, Outputs: []Value{},
+		Providers: s.runtime.Providers(), Task: cmp.Or(l.task, "unknown"), FixedBatch: s.inputs.fixedBatch(),
 	}
 	for _, in := range s.inputs {
-		val := value(s.g.Type(in.name))
-		val.Optional, val.NaN = in.isOptional(), in.nan
+		val := value(s.graph.Type(in.name))
+		val.Optional, val.NaN = in.isOptional(), in.acceptsNaN
 		info.Inputs = append(info.Inputs, val)
 	}
-	for _, v := range s.g.Outputs() {
+	for _, v := range s.graph.Outputs() {
 		info.Outputs = append(info.Outputs, value(v))
 	}
 	if in := s.inputs.imageInput(); in != nil {
@@ -156,12 +156,12 @@ func (s source) describe(l location) Info {
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
 	info.Classes, info.ClassNumbers = l.classes, numbersOf(l.classes)
 	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.concat, Standardised: l.mixedUnits}
-	reader := l.node
+	reader := l.layerNode
 	if l.isNamed {
-		reader = s.g.Producer(l.feature.tensor)
+		reader = s.graph.Producer(l.feature.tensor)
 	}
 	if reader != nil {
-		info.Feature.Node, info.Feature.Op = s.g.NodeName(reader), reader.GetOpType()
+		info.Feature.Node, info.Feature.Op = s.graph.NodeName(reader), reader.GetOpType()
 	}
 	for _, v := range l.layers {
 		info.Layers = append(info.Layers, attach.Layer{Tensor: v.tensor})
@@ -173,14 +173,14 @@ func (s source) describe(l location) Info {
 // layer, the returned walk has no node, and reason explains why.
 func (s source) chooseOutput(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
-	for _, v := range s.g.Outputs() {
+	for _, v := range s.graph.Outputs() {
 		names = append(names, strconv.Quote(v.GetName()))
 		if mayHoldFloats(v) {
 			outputs = append(outputs, v.GetName())
 		}
 	}
 	if output != "" {
-		if s.g.Producer(output) == nil {
+		if s.graph.Producer(output) == nil {
 			return nil, "", fmt.Errorf("the model has no output or tensor %q; its outputs are %s", output, strings.Join(names, ", "))
 		}
 		outputs = []string{output}
@@ -198,7 +198,7 @@ func (s source) chooseOutput(output string) (w *walk, reason string, err error) 
 			if partial == nil {
 				partial = &walk{output: name, logits: found.logits, predictions: found.predictions, normaliser: found.normaliser}
 			}
-		case w == nil, w.normaliser == "" && ancestors(s.g, found.feature.tensor)[w.logits]:
+		case w == nil, w.normaliser == "" && ancestors(s.graph, found.feature.tensor)[w.logits]:
 			// In the second case, the first output is an embedding, and the logits are
 			// computed from it.
 			w = found
@@ -225,7 +225,7 @@ func mayHoldFloats(v *pb.ValueInfoProto) bool {
 // tensor in error messages.
 func (s source) namedView(ctx context.Context, tensor, use string) (view, error) {
 	v := view{tensor: tensor}
-	if s.g.Producer(tensor) == nil && s.inputs.byName(tensor) == nil {
+	if s.graph.Producer(tensor) == nil && s.inputs.byName(tensor) == nil {
 		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, use, candidateHint("; it has", s.candidates(ctx)))
 	}
 	if s.isConst(tensor) {
@@ -236,14 +236,14 @@ func (s source) namedView(ctx context.Context, tensor, use string) (view, error)
 		return v, err
 	}
 	last := int64(0)
-	if n := s.g.Producer(tensor); n != nil && n.GetOpType() == "Transpose" {
+	if n := s.graph.Producer(tensor); n != nil && n.GetOpType() == "Transpose" {
 		perm := onnx.AttributeInts(n, "perm")
 		if len(perm) > 0 {
 			last = perm[len(perm)-1]
 		}
 	}
-	v.tokens = v.rank == 3 || v.rank > 3 && last == 1
-	v.spatial = v.rank > 3 && !v.tokens
+	v.meanOverTokens = v.rank == 3 || v.rank > 3 && last == 1
+	v.meanOverSpace = v.rank > 3 && !v.meanOverTokens
 	return v, nil
 }
 
@@ -259,7 +259,7 @@ func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, er
 	ranks := make(map[string]int)
 	var undeclared []string
 	for _, tensor := range tensors {
-		if v := s.g.Type(tensor); v != nil && shapeOf(v) != nil {
+		if v := s.graph.Type(tensor); v != nil && shapeOf(v) != nil {
 			ranks[tensor] = len(shapeOf(v))
 		} else {
 			undeclared = append(undeclared, tensor)
@@ -296,7 +296,7 @@ var embeddingOutput = regexp.MustCompile(`hidden|embed|pool|attention|present|pa
 // embedding returns the feature of a model that makes no predictions, or "" for other
 // models.
 func (s source) embedding(o Options) string {
-	outputs := s.g.Outputs()
+	outputs := s.graph.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !embeddingOutput.MatchString(v.GetName()) }) {
 		return ""
 	}

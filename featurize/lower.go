@@ -123,17 +123,17 @@ func areNegatives(w, b []float32) bool {
 	return true
 }
 
-// scaled returns the numbers in v times by.
-func scaled(v []float32, by float32) []float32 {
+// scaled returns a copy of v in which each number is multiplied by factor.
+func scaled(v []float32, factor float32) []float32 {
 	out := make([]float32, len(v))
 	for i, x := range v {
-		out[i] = x * by
+		out[i] = x * factor
 	}
 	return out
 }
 
-// unusedSuffix is the suffix of scores that no node reads, because lower replaced them. The part
-// before it is the name of the replacement.
+// unusedSuffix is the suffix of scores that no node reads, because lower replaced them.
+// Without the suffix, the name is the name of the tensor that replaces the scores.
 const unusedSuffix = "/attach/unread"
 
 // labelsOnly returns a copy of a classifier node that only provides the labels. Its scores
@@ -154,8 +154,8 @@ func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return gemm(n, name, n.GetOutput()[0], w, b)
 }
 
-// lowerTrees moves the softmax of a tree classifier with three or more classes to a node of
-// its own, so that its input can be read as logits.
+// lowerTrees moves the softmax of a tree classifier with three or more classes to a
+// separate node, so that the scores before it can be read as logits.
 func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || postTransform(n) != "SOFTMAX" {
 		return nil
@@ -171,7 +171,7 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 }
 
 // lowerSVM negates the scores of a support vector classifier with two classes and no
-// probabilities. It does so because ONNX Runtime gives the larger score to the class that
+// probabilities. The reason is that ONNX Runtime gives the larger score to the class that
 // it does not predict.
 func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) != 2 || len(onnx.Attribute(n, "vectors_per_class").GetInts()) != 2 ||

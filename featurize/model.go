@@ -56,23 +56,23 @@ type Options struct {
 
 // Model is an opened ONNX model that computes features. It is safe for concurrent use.
 type Model struct {
-	rt      *ort.Runtime
-	session *ort.Session
-	inputs  inputs
-	batch   int // number of rows in one run
-	// positions bounds the number of token positions in one run. It is 0 if the caller set
+	runtime   *ort.Runtime
+	session   *ort.Session
+	inputs    inputs
+	batchSize int // number of rows in one run
+	// maxPositions bounds the number of token positions in one run. It is 0 if the caller set
 	// the number of rows.
-	positions  int
-	fixedBatch bool // whether every run has exactly batch rows
-	lastLayer  *ood.Linear
-	info       Info
-	sha256     string
-	path       string
-	views      []view // views of φ, the logits and the earlier layers
-	derived    derivedGraphs
-	tokenizer  *textTokenizer // tokenizer, or nil if the model does not take texts
-	canPad     bool           // whether rows of tokens may be padded to a common length
-	unhashed   bool
+	maxPositions int
+	fixedBatch   bool // whether every run has exactly batchSize rows
+	lastLayer    *ood.Linear
+	info         Info
+	sha256       string
+	path         string
+	views        []view // views of φ, the logits and the earlier layers
+	derived      derivedGraphs
+	tokenizer    *textTokenizer // tokenizer, or nil if the model does not take texts
+	canPad       bool           // whether rows of tokens may be padded to a common length
+	unhashed     bool
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
@@ -122,10 +122,10 @@ func open(ctx context.Context, path string, exportFiles *folder, o Options, acce
 	if m.inputs, err = findInputs(g, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if m.rt, err = ort.Open(ctx, ort.Options(o.Runtime)); err != nil {
+	if m.runtime, err = ort.Open(ctx, ort.Options(o.Runtime)); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.rt, m.inputs...), inputs: m.inputs, exportFiles: exportFiles, log: o.Log}
+	s := source{constants: newConstants(g, dir, m.runtime, m.inputs...), inputs: m.inputs, exportFiles: exportFiles, log: o.Log}
 	if err := m.setUp(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -171,20 +171,20 @@ func (m *Model) setUp(ctx context.Context, s source, o Options) error {
 	if err != nil {
 		return err
 	}
-	m.info, m.lastLayer, m.batch, m.fixedBatch = p.info, p.lastLayer, p.batch, p.info.FixedBatch > 0
+	m.info, m.lastLayer, m.batchSize, m.fixedBatch = p.info, p.lastLayer, p.batchSize, p.info.FixedBatch > 0
 	switch tokens := s.inputs.byRole(tokenIDs) != nil; {
 	case o.Batch > 0:
 	case tokens && s.sharesScale():
-		m.batch = 1
+		m.batchSize = 1
 	default:
-		m.positions = forwardPositions
+		m.maxPositions = forwardPositions
 	}
 	if m.canPad = m.testPadding(ctx, s); ctx.Err() != nil {
 		return ctx.Err()
 	}
 	s.exportFiles.describe(&m.info)
 	// An error of dropLayers does not matter here, because Dropout returns it later.
-	if layers, err := findDropLayers(s.g, s.dir, l.logits); err == nil {
+	if layers, err := findDropLayers(s.graph, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
 	}
 	return nil
@@ -237,7 +237,7 @@ func (m *Model) Base(task attach.Task) attach.Base {
 		ClassNumbers: m.info.ClassNumbers,
 	}
 	for i, in := range m.inputs {
-		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims), Optional: in.isOptional(), NaN: in.nan})
+		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims), Optional: in.isOptional(), NaN: in.acceptsNaN})
 	}
 	return b
 }
@@ -245,9 +245,9 @@ func (m *Model) Base(task attach.Task) attach.Base {
 // Close frees the model. The caller must make sure that no run is in progress.
 func (m *Model) Close() error {
 	errs := []error{m.session.Close(), m.derived.close()}
-	if m.rt != nil {
-		errs = append(errs, m.rt.Close())
-		m.rt = nil
+	if m.runtime != nil {
+		errs = append(errs, m.runtime.Close())
+		m.runtime = nil
 	}
 	return errors.Join(errs...)
 }

@@ -22,9 +22,9 @@ var attributesOf = map[string][]string{
 	"Split": {"split"}, "Squeeze": {"axes"}, "Unsqueeze": {"axes"},
 }
 
-// toOldOpset converts a model from operator set 13 to operator set 11, 9 or 7. Of the operators
-// in these tests, only those in attributesOf differ. For operator set 7, the IR version is
-// 3, so initializers are also inputs.
+// toOldOpset converts a model from operator set 13 to operator set 11, 9 or 7. Only the
+// operators in attributesOf must be converted, because the tests use no other operators
+// that changed. For operator set 7, the IR version is 3, so initializers are also inputs.
 func toOldOpset(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	t.Helper()
 	m = proto.CloneOf(m)

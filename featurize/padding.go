@@ -35,7 +35,7 @@ func (s source) setMasks(ctx context.Context, views []*view) error {
 	mask := in.name
 	tensors := []string{mask}
 	for _, v := range views {
-		if v.tokens && v.rank == 3 {
+		if v.meanOverTokens && v.rank == 3 {
 			tensors = append(tensors, v.tensor)
 		}
 	}
@@ -51,7 +51,7 @@ func (s source) setMasks(ctx context.Context, views []*view) error {
 	}
 	maskShape := shapes[mask]
 	for _, v := range views {
-		if shape := shapes[v.tensor]; v.tokens && len(maskShape) == 2 && len(shape) == 3 && shape[1] == maskShape[1] {
+		if shape := shapes[v.tensor]; v.meanOverTokens && len(maskShape) == 2 && len(shape) == 3 && shape[1] == maskShape[1] {
 			v.mask = mask
 		}
 	}
@@ -69,9 +69,9 @@ func (m *Model) testPadding(ctx context.Context, s source) bool {
 	if ids == nil || s.inputs.byRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
 		return false
 	}
-	for _, shapes := range s.inputs.trialShapes(s.g) {
-		rows := s.inputs.randomRows(s.g, shapes)
-		plain, err := s.run(ctx, m.session, rows)
+	for _, shapes := range s.inputs.trialShapes(s.graph) {
+		rows := s.inputs.randomRows(s.graph, shapes)
+		plain, err := s.runSession(ctx, m.session, rows)
 		if err != nil {
 			continue
 		}
@@ -80,7 +80,7 @@ func (m *Model) testPadding(ctx context.Context, s source) bool {
 				rows[i] = m.addPadding(t, 3)
 			}
 		}
-		padded, err := s.run(ctx, m.session, rows)
+		padded, err := s.runSession(ctx, m.session, rows)
 		return err == nil && slices.EqualFunc(plain, padded, equalUpToRounding)
 	}
 	return false
@@ -89,7 +89,7 @@ func (m *Model) testPadding(ctx context.Context, s source) bool {
 // sharesScale reports whether all rows of a run share one scale when numbers are rounded
 // to 8 bits. If so, the outputs of a row depend on the other rows.
 func (s source) sharesScale() bool {
-	return slices.ContainsFunc(s.g.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
+	return slices.ContainsFunc(s.graph.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
 		return strings.HasPrefix(n.GetOpType(), "DynamicQuantize")
 	})
 }
@@ -124,8 +124,8 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 	}
 }
 
-// run runs a session on tensors and returns its outputs.
-func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
+// runSession runs a session on tensors and returns its outputs.
+func (s source) runSession(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
 	x, err := s.inputs.newTensors(tensors)
 	if err != nil {
 		return nil, err

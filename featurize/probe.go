@@ -18,22 +18,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// probeResult holds what a run on random rows shows about a located model.
+// probeResult holds the results of a run on random rows.
 type probeResult struct {
 	info      Info
 	lastLayer *ood.Linear // last layer, or nil if it does not read the feature
-	batch     int         // number of rows in one run
+	batchSize int         // number of rows in one run
 }
 
 // probe runs a session on random rows. It determines the widths of the views and whether
 // the batch may vary, and compares Wφ+b with the logits. info holds what is known before
 // the run. batch is the number of rows that the caller chose, or 0.
 func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probeResult, error) {
-	p := probeResult{info: info, lastLayer: l.lastLayer, batch: batch}
+	p := probeResult{info: info, lastLayer: l.lastLayer, batchSize: batch}
 	if info.FixedBatch > 0 {
-		p.batch = info.FixedBatch
+		p.batchSize = info.FixedBatch
 	}
-	out, n, width, err := s.inputs.tryRun(ctx, s.g, session)
+	out, n, width, err := s.inputs.tryRun(ctx, s.graph, session)
 	if ctx.Err() != nil {
 		return p, ctx.Err()
 	}
@@ -42,10 +42,10 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	}
 	defer closeAll(out)
 	if n == 1 && info.FixedBatch == 0 {
-		p.batch, p.info.FixedBatch = 1, 1
+		p.batchSize, p.info.FixedBatch = 1, 1
 	}
-	if p.batch <= 0 {
-		p.batch = defaultBatch(width)
+	if p.batchSize <= 0 {
+		p.batchSize = defaultBatch(width)
 	}
 	phi, err := asRows(out[0], n)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	if l.lastLayer != nil && (l.lastLayer.Weight.Cols != phi.Cols || l.lastLayer.Weight.Rows != logits.Cols) {
 		if !l.isNamed {
 			return p, &NoLinearLayerError{Reason: fmt.Sprintf("%s maps %d features to %d outputs at each of several positions of an input, and gives %d numbers a row",
-				describe(s.g, l.node), l.lastLayer.Weight.Cols, l.lastLayer.Weight.Rows, logits.Cols)}
+				describe(s.graph, l.layerNode), l.lastLayer.Weight.Cols, l.lastLayer.Weight.Rows, logits.Cols)}
 		}
 		p.lastLayer = nil
 	}
@@ -92,7 +92,7 @@ func (s source) checkExact(l location, p probeResult, phi, logits blas32.General
 	}
 	e := residual(p.lastLayer, phi, logits)
 	elem := int32(pb.TensorProto_FLOAT)
-	if w, ok := s.g.Const(l.node.GetInput()[linearOps[l.node.GetOpType()].weight]); ok {
+	if w, ok := s.graph.Const(l.layerNode.GetInput()[linearOps[l.layerNode.GetOpType()].weight]); ok {
 		elem = w.GetDataType()
 	}
 	exact := e <= tolerance(elem)
@@ -131,8 +131,8 @@ func (s source) unverified(l location, p probeResult, err error) (probeResult, e
 		}
 		reason = fmt.Sprintf("inputs of %s are too large for a test run", strings.Join(shapes, ", "))
 	}
-	if p.batch <= 0 {
-		p.batch = defaultBatch(int(width))
+	if p.batchSize <= 0 {
+		p.batchSize = defaultBatch(int(width))
 	}
 	if p.lastLayer != nil {
 		p.info.Feature.Width, p.info.OutputsWidth = p.lastLayer.Weight.Cols, p.lastLayer.Weight.Rows
@@ -185,7 +185,7 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 	if len(tensors) == 0 {
 		return nil, nil
 	}
-	infos, casts := s.inputs.declare(s.g)
+	infos, casts := s.inputs.declare(s.graph)
 	// The shape of a scalar is an empty tensor, which the binding of ONNX Runtime cannot
 	// return. So each shape is returned after a leading 1.
 	const one = "attach/probe/one"
@@ -200,12 +200,12 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: new(names[i])})
 	}
-	session, err := s.rt.NewSession(ctx, ort.Model{Proto: subgraph(s.g, casts, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feeds(), names)
+	session, err := s.runtime.NewSession(ctx, ort.Model{Proto: subgraph(s.graph, casts, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feedNames(), names)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close()
-	out, rows, _, err := s.inputs.tryRun(ctx, s.g, session)
+	out, rows, _, err := s.inputs.tryRun(ctx, s.graph, session)
 	if rows == 0 {
 		return nil, err
 	}

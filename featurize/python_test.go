@@ -28,8 +28,8 @@ for path, out, names in json.loads(sys.argv[1]):
     np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in enumerate(values)})
 `
 
-// TestPython compares features, logits and earlier layers with those that Python's onnx and
-// onnxruntime packages give.
+// TestPython compares features, logits and earlier layers with results of Python's onnx and
+// onnxruntime packages.
 func TestPython(t *testing.T) {
 	python := pythontest.Find(t, "numpy", "onnx", "onnxruntime")
 	rt := runtime(t)

@@ -38,7 +38,7 @@ func paddedLength(n int) int {
 // a chunk, and longer rows come first. Rows are padded only if a mask among the inputs
 // covers the padding. Otherwise only rows of exactly equal length share a chunk.
 func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
-	lengths, err := f.m.paddedLengths(list, n, first)
+	lengths, err := f.model.paddedLengths(list, n, first)
 	if err != nil {
 		return f.emit(ctx, chunk{err: err})
 	}
@@ -75,17 +75,17 @@ func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16
 				appendRows(&c.tensors[i], t, row, row+1)
 				continue
 			}
-			t.Name = f.m.inputs[i].name
+			t.Name = f.model.inputs[i].name
 			rowLength, width := t.Lengths[row], product(t.Shape[2:])
 			c.tensors[i].Lengths = append(c.tensors[i].Lengths, rowLength)
-			f.m.appendPadded(&c.tensors[i], t, ends[i][row]-rowLength*width, ends[i][row], lengths[row][i]*width)
+			f.model.appendPadded(&c.tensors[i], t, ends[i][row]-rowLength*width, ends[i][row], lengths[row][i]*width)
 		}
-		if f.hashes {
+		if f.hashRows {
 			c.hashes = append(c.hashes, hashes[row])
 		}
 		c.order, c.n = append(c.order, row), c.n+1
 		c.last = k == n-1
-		if c.last || c.n == c.limit || !slices.Equal(lengths[row], lengths[order[k+1]]) {
+		if c.last || c.n == c.maxRows || !slices.Equal(lengths[row], lengths[order[k+1]]) {
 			if !f.send(ctx, &c) {
 				return false
 			}

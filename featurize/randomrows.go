@@ -30,8 +30,8 @@ func (list inputs) trialShapes(g *onnx.Graph) [][][]int {
 	}
 	var all [][][]int
 	for try := range tries {
-		// Axes with the same name must have the same size, which is the size that the first
-		// such input tries.
+		// Axes with the same name must have the same size. The first input with such an
+		// axis determines it.
 		sizeByAxis := make(map[string]int)
 		for i, in := range list {
 			for axis := 1; axis < len(in.dims); axis++ {

@@ -17,14 +17,14 @@ const (
 // scalarGraph appends nodes that compute the gradient of a scalar with respect to the
 // logits z (n×c). inputs lists the inputs that these nodes add to the graph.
 type scalarGraph struct {
-	b       *onnx.Builder
-	z       graph.Tensor
+	builder *onnx.Builder
+	logits  graph.Tensor
 	classes int // number of classes c; 0 if unknown
 	inputs  []string
 }
 
 func newScalarGraph(b *onnx.Builder, classes int) *scalarGraph {
-	return &scalarGraph{b: b, z: graph.Wrap(b, logitsName, pb.TensorProto_FLOAT, classes), classes: classes}
+	return &scalarGraph{builder: b, logits: graph.Wrap(b, logitsName, pb.TensorProto_FLOAT, classes), classes: classes}
 }
 
 // upstream appends the gradient of the scalar and returns the name of its tensor.
@@ -33,14 +33,14 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 	case countKinds(of) == 0:
 		return s.logSoftmaxTop().Name()
 	case !of.Softmax || of.Top:
-		return s.b.Node("Expand", []string{s.linearGradient(of).Name(), s.shape()})
+		return s.builder.Node("Expand", []string{s.linearGradient(of).Name(), s.shape()})
 	case of.TopTwo:
 		return s.softmaxTopTwo().Name()
 	case of.Logit:
 		return s.softmaxOf().Name()
 	}
 	// The sum of all probabilities is always 1, so its gradient is 0.
-	return s.z.Div(s.temperature()).Softmax().Mul(0.).Name()
+	return s.logits.Div(s.temperature()).Softmax().Mul(0.).Name()
 }
 
 // The functions below use p = softmax(z/T), where T is the temperature. k is the class with
@@ -51,7 +51,7 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 // logSoftmaxTop returns ∇ log p_k = (e_k − p)/T.
 func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
 	t, top := s.temperature(), s.top()
-	others := s.z.Div(t).Softmax().Mul(s.complement(top))
+	others := s.logits.Div(t).Softmax().Mul(s.complement(top))
 	return top.Mul(others.Sum()).Sub(others).Div(t)
 }
 
@@ -60,7 +60,7 @@ func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
 // ∇(p_k − p_j) = p ∘ ((1 − p_k + p_j)·e_k − e_j − (p_k − p_j)·(1 − e_k))/T.
 func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 	t := s.temperature()
-	p := s.z.Div(t).Softmax()
+	p := s.logits.Div(t).Softmax()
 	top, second := s.topTwo()
 	others := s.complement(top)
 	pk, pj := p.Mul(top).Sum(), p.Mul(second).Sum()
@@ -73,7 +73,7 @@ func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 func (s *scalarGraph) softmaxOf() graph.Tensor {
 	mark := s.linearGradient(ood.Scalar{Logit: true})
 	t := s.temperature()
-	p := s.z.Div(t).Softmax()
+	p := s.logits.Div(t).Softmax()
 	others := s.complement(mark)
 	factor := mark.Mul(p.Mul(others).Sum()).Sub(others.Mul(p.Mul(mark).Sum()))
 	return p.Mul(factor).Div(t)
@@ -91,23 +91,23 @@ func (s *scalarGraph) linearGradient(of ood.Scalar) graph.Tensor {
 	case of.Top:
 		return s.top()
 	}
-	return s.z.Constant([]float32{1})
+	return s.logits.Constant([]float32{1})
 }
 
 // top marks the largest logit of each row with 1. If several logits are equal, it marks the
 // first.
-func (s *scalarGraph) top() graph.Tensor { return s.oneHot(s.z.ArgMax()) }
+func (s *scalarGraph) top() graph.Tensor { return s.oneHot(s.logits.ArgMax()) }
 
 // topTwo marks the largest and the second-largest logit of each row. Equal logits are
 // ordered by their class number.
 func (s *scalarGraph) topTwo() (top, second graph.Tensor) {
-	_, best := s.z.Top(2)
+	_, best := s.logits.Top(2)
 	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
 }
 
 // complement returns 1 − mark.
 func (s *scalarGraph) complement(mark graph.Tensor) graph.Tensor {
-	return s.z.Constant([]float32{1}).Sub(mark)
+	return s.logits.Constant([]float32{1}).Sub(mark)
 }
 
 // temperature declares the temperature as an input of the graph.
@@ -117,13 +117,13 @@ func (s *scalarGraph) temperature() graph.Tensor {
 
 // input declares an additional input that holds one number.
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType) graph.Tensor {
-	name = s.b.Input(name, t, 1)
+	name = s.builder.Input(name, t, 1)
 	s.inputs = append(s.inputs, name)
-	return graph.Wrap(s.b, name, t, 1)
+	return graph.Wrap(s.builder, name, t, 1)
 }
 
 // shape returns the name of a tensor that holds the shape of the logits.
-func (s *scalarGraph) shape() string { return s.b.Node("Shape", []string{logitsName}) }
+func (s *scalarGraph) shape() string { return s.builder.Node("Shape", []string{logitsName}) }
 
 // oneHot returns 1 in the columns of the given classes and 0 elsewhere. index holds one
 // class for all rows (length 1, result c) or one class for each row (n×1, result n×c).
@@ -134,11 +134,11 @@ func (s *scalarGraph) oneHot(index graph.Tensor) graph.Tensor {
 		for i := range numbers {
 			numbers[i] = int64(i)
 		}
-		classNumbers = s.b.Const(numbers)
+		classNumbers = s.builder.Const(numbers)
 	} else {
-		c := s.b.Node("Gather", []string{s.shape(), s.b.Const(int64(1))})
-		classNumbers = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
+		c := s.builder.Node("Gather", []string{s.shape(), s.builder.Const(int64(1))})
+		classNumbers = s.builder.Node("Range", []string{s.builder.Const(int64(0)), c, s.builder.Const(int64(1))})
 	}
-	equal := s.b.Node("Equal", []string{classNumbers, index.Name()})
-	return graph.Wrap(s.b, equal, pb.TensorProto_BOOL, s.classes).Single()
+	equal := s.builder.Node("Equal", []string{classNumbers, index.Name()})
+	return graph.Wrap(s.builder, equal, pb.TensorProto_BOOL, s.classes).Single()
 }

@@ -33,8 +33,8 @@ import (
 // Features returns an error if rows or outputs of the model contain NaN or infinities. The
 // error names the row, counted from 0. If rows is nil, there are no rows.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
-	f := newFeeder(m, m.batch, m.positions)
-	f.hashes = !m.unhashed
+	f := newFeeder(m, m.batchSize, m.maxPositions)
+	f.hashRows = !m.unhashed
 	return stream(ctx, f, rows, m.run, restoreOrder)
 }
 
@@ -128,14 +128,14 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 // computes no hashes, because services do not need them.
 func (m *Model) runOnce(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()
-	if m.fixedBatch || m.tokenizer != nil || n == 0 || n > m.batch {
+	if m.fixedBatch || m.tokenizer != nil || n == 0 || n > m.batchSize {
 		return nil, nil
 	}
 	list, err := m.inputs.match(x, 0)
 	if err != nil || isRagged(list) {
 		return nil, err
 	}
-	if perRow := m.inputs.positionsPerRow(list); perRow > 0 && m.positions > 0 && n > max(1, m.positions/perRow) {
+	if perRow := m.inputs.positionsPerRow(list); perRow > 0 && m.maxPositions > 0 && n > max(1, m.maxPositions/perRow) {
 		return nil, nil
 	}
 	b, err := m.run(ctx, chunk{tensors: list, rows: n, n: n})

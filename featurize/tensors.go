@@ -28,7 +28,7 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 			continue
 		}
 		if t == nil {
-			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elem), formatShape(in.dims), list.namesOfTensors(b.Tensors))
+			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elemType), formatShape(in.dims), list.namesOfTensors(b.Tensors))
 		}
 		found++
 		matched[i] = in.reshaped(*t)
@@ -73,7 +73,8 @@ func (list inputs) checkLengths(tensors []ood.Tensor, first int) error {
 }
 
 // tensorFor returns the tensor for an input, or nil. A tensor without a name belongs to the
-// only required input. The output number ":0" in names of TensorFlow may be missing.
+// only required input. If the name of the input ends in ":0", as in models from TensorFlow,
+// the tensor's name may lack this suffix.
 func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	for i, t := range tensors {
 		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.isOptional() && list.requiredCount() == 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// role describes what the numbers of an input mean for the tokens of a row.
+// role is the kind of token data that an input holds, for example token ids.
 type role int
 
 const (

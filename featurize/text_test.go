@@ -37,7 +37,7 @@ func bertTokenizer(t *testing.T, maxTokens int, list ...input) *textTokenizer {
 func integerInputs(names ...string) inputs {
 	var list inputs
 	for _, name := range names {
-		list = append(list, input{name: name, dims: []int{-1, -1}, axes: []string{"", ""}, elem: int32(pb.TensorProto_INT64)})
+		list = append(list, input{name: name, dims: []int{-1, -1}, axes: []string{"", ""}, elemType: int32(pb.TensorProto_INT64)})
 	}
 	return list
 }

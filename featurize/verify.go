@@ -41,10 +41,11 @@ type Agreement struct {
 		// scores by more than 1e-3. P-values, flags and sets differ if no tie explains the
 		// difference. First is the number of the first such row.
 		Differ, First int
-		// Ties is the number of rows where a tie explains the difference: a calibration
-		// score lies between the row's two scores, or a probability is close to a set's
-		// threshold. Scores that differ by more than 1e-5 but at most 1e-3 also count as
-		// ties. The reason is that nearly equal calibration scores magnify rounding errors.
+		// Ties is the number of rows with a difference that a tie explains. In a tie, a
+		// calibration score lies between the row's two scores, or a probability is close to
+		// a set's threshold. Scores that differ by more than 1e-5 but at most 1e-3 also
+		// count as ties. The reason is that nearly equal calibration scores magnify
+		// rounding errors.
 		Ties int
 	}
 }
@@ -83,12 +84,12 @@ func (a Agreement) Disagreement() string {
 // Verify compares the model that Export wrote to path with the .attach file b, on the same
 // blocks of rows. a must have been opened for b.
 func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, blocks iter.Seq2[ood.InputBlock, error]) (Agreement, error) {
-	e, err := openExported(ctx, b, path, a.rt)
+	e, err := openExported(ctx, b, path, a.runtime)
 	if err != nil {
 		return Agreement{}, err
 	}
 	defer e.session.Close()
-	e.Model.batch, e.Model.positions, e.Model.fixedBatch, e.Model.tokenizer, e.Model.canPad = a.batch, a.positions, a.fixedBatch, a.tokenizer, a.canPad
+	e.Model.batchSize, e.Model.maxPositions, e.Model.fixedBatch, e.Model.tokenizer, e.Model.canPad = a.batchSize, a.maxPositions, a.fixedBatch, a.tokenizer, a.canPad
 	for x, err := range blocks {
 		if err != nil {
 			return e.agreement, err
@@ -149,16 +150,16 @@ func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 	return x
 }
 
-// exportedModel is a model that Export wrote, with what is needed to compare it.
+// exportedModel is a model that Export wrote, together with the data that compare needs.
 type exportedModel struct {
 	*Model
-	names        []string // names of its outputs
-	parts        []string // names of features, logits and layers, which follow the outputs
+	outputNames  []string // names of its outputs
+	partNames    []string // names of features, logits and layers, which follow the outputs
 	onlyHeads    bool
 	predictor    *attach.Predictor
 	bundle       *attach.Bundle
 	level        float64
-	sets         string
+	setScore     string
 	setThreshold float64 // threshold of the scores of sets
 	calibration  calibrate.Conformal
 	alpha        float64
@@ -173,7 +174,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	if err != nil {
 		return nil, err
 	}
-	e := &exportedModel{Model: &Model{path: path, batch: 1024}, bundle: b, scales: map[string]float64{}}
+	e := &exportedModel{Model: &Model{path: path, batchSize: 1024}, bundle: b, scales: map[string]float64{}}
 	notes := map[string]string{}
 	for _, p := range g.Model.GetMetadataProps() {
 		notes[p.GetKey()] = p.GetValue()
@@ -181,24 +182,24 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	var views []view
 	for _, v := range g.Outputs() {
 		if strings.HasPrefix(v.GetName(), ownPrefix) {
-			e.names, views = append(e.names, v.GetName()), append(views, view{tensor: v.GetName()})
+			e.outputNames, views = append(e.outputNames, v.GetName()), append(views, view{tensor: v.GetName()})
 		}
 	}
 	e.onlyHeads = notes["attach.heads_only"] == "true"
 	switch {
-	case len(e.names) == 0:
+	case len(e.outputNames) == 0:
 		return nil, fmt.Errorf("%s has no outputs of attach: write it with `attach export`", path)
 	case notes["attach.base_sha256"] != b.Base.SHA256:
 		return nil, fmt.Errorf("%s was exported for another model than that of the .attach file", path)
 	}
 	for _, part := range batchparts.Names(func(part string) bool { return g.Producer(rowsPrefix+part) != nil }, true) {
-		e.parts, views = append(e.parts, part), append(views, view{tensor: rowsPrefix + part})
+		e.partNames, views = append(e.partNames, part), append(views, view{tensor: rowsPrefix + part})
 	}
 	if e.Model.inputs, err = findInputs(g, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for i := range e.Model.inputs {
-		e.Model.inputs[i].nan = true // the original model has already rejected NaN in inputs that do not allow it
+		e.Model.inputs[i].acceptsNaN = true // the original model has already rejected NaN in inputs that do not allow it
 	}
 	var errs [2]error
 	e.level, errs[0] = strconv.ParseFloat(notes["attach.level"], 64)
@@ -207,7 +208,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		return nil, fmt.Errorf("%s has no valid levels in its metadata: %w", path, err)
 	}
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
-	if slices.Contains(e.names, graph.PredictionSet) {
+	if slices.Contains(e.outputNames, graph.PredictionSet) {
 		o.Sets = notes["attach.sets"]
 	}
 	if len(b.Calibration.Quantiles) > 0 {
@@ -222,7 +223,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		if err != nil {
 			return nil, err
 		}
-		e.sets, e.setThreshold = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
+		e.setScore, e.setThreshold = o.Sets, c.Threshold((1-e.level)*(1+1e-12))
 	}
 	if e.calibration, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
 		return nil, err
@@ -231,8 +232,8 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	if e.session, err = s.expose(ctx, views); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	e.agreement.Outputs = slices.Grow(e.agreement.Outputs, len(e.names))[:len(e.names)]
-	for k, name := range e.names {
+	e.agreement.Outputs = slices.Grow(e.agreement.Outputs, len(e.outputNames))[:len(e.outputNames)]
+	for k, name := range e.outputNames {
 		e.agreement.Outputs[k].Name = name
 	}
 	return e, nil
@@ -255,7 +256,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 		for i, t := range out {
 			v, err := asRows(t, c.rows)
 			if err != nil {
-				return b, fmt.Errorf("%s comes out with %w", slices.Concat(e.names, e.parts)[i], err)
+				return b, fmt.Errorf("%s comes out with %w", slices.Concat(e.outputNames, e.partNames)[i], err)
 			}
 			v.Rows, v.Data = c.n, slices.Clone(v.Data[:c.n*v.Cols])
 			b.Layers = append(b.Layers, v)
@@ -264,7 +265,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 		return b, nil
 	}
 	var all ood.Batch
-	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batch, e.Model.positions), oneBlock(x), run, restoreOrder) {
+	for b, err := range stream(ctx, newFeeder(e.Model, e.Model.batchSize, e.Model.maxPositions), oneBlock(x), run, restoreOrder) {
 		if err == nil {
 			err = appendTo(&all, b, -1)
 		}
@@ -289,11 +290,11 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 		return err
 	}
 	for _, p := range batchparts.Of(&r.Batch) {
-		i := slices.Index(e.parts, p.Name)
+		i := slices.Index(e.partNames, p.Name)
 		if i < 0 {
 			continue
 		}
-		part := got[len(e.names)+i]
+		part := got[len(e.outputNames)+i]
 		if part.Rows != p.Rows || part.Cols != p.Cols {
 			return fmt.Errorf("%s computes %s of %d×%d, and the original model of %d×%d", e.path, p.Name, part.Rows, part.Cols, p.Rows, p.Cols)
 		}
@@ -306,7 +307,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if err != nil {
 		return err
 	}
-	for k, name := range e.names {
+	for k, name := range e.outputNames {
 		if got[k].Rows != len(want) {
 			return fmt.Errorf("%s: %s has %s for %d inputs", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
 		}
@@ -314,8 +315,8 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 			return fmt.Errorf("%s: %s has %s a row, and the .attach file %d", e.path, name, rows.Count(got[k].Cols, "number"), columns)
 		}
 	}
-	scores := slices.Index(e.names, graph.OODScore)
-	for k := range e.names {
+	scores := slices.Index(e.outputNames, graph.OODScore)
+	for k := range e.outputNames {
 		for i, p := range want {
 			score := p.Score
 			if scores >= 0 {
@@ -451,7 +452,7 @@ func (e *exportedModel) compareRow(k int, got []float32, p attach.Prediction, sc
 					class.Ranks[0]++
 				}
 			}
-			same, tie = false, math.Abs(class.Scores(calibrate.SetOptions{Score: e.sets})[0]-e.setThreshold) <= numberTolerance
+			same, tie = false, math.Abs(class.Scores(calibrate.SetOptions{Score: e.setScore})[0]-e.setThreshold) <= numberTolerance
 		}
 		record(same, tie)
 	}

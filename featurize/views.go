@@ -35,12 +35,12 @@ type view struct {
 	// scale and zero name the scale and the zero point that convert 8-bit integers to
 	// floats. They are "" if the tensor holds floats.
 	scale, zero string
-	// If spatial is set, all axes but the first two (n×h×…) are averaged.
-	spatial bool
-	// If tokens is set, all axes but the first and the last (n×…×h) are averaged. These are
-	// rank−2 axes.
-	tokens bool
-	rank   int
+	// If meanOverSpace is set, all axes but the first two (n×h×…) are averaged.
+	meanOverSpace bool
+	// If meanOverTokens is set, all axes but the first and the last (n×…×h) are averaged.
+	// These are rank−2 axes.
+	meanOverTokens bool
+	rank           int
 	// mask is an input of shape n×T, or "". It marks which of the T tokens of a row count
 	// in the average over n×T×h.
 	mask string
@@ -114,14 +114,14 @@ func (v view) nodes(out string) []*pb.NodeProto {
 			node("Reshape", []string{weights + "/share", weights + "/shape"}, weights),
 			node("MatMul", []string{weights, at}, out+"/mean"))
 		at = out + "/mean"
-	} else if v.tokens && v.rank > 2 {
+	} else if v.meanOverTokens && v.rank > 2 {
 		perm := []int64{0, int64(v.rank - 1)}
 		for i := 1; i < v.rank-1; i++ {
 			perm = append(perm, int64(i))
 		}
 		add("Transpose", nil, onnx.Attr("perm", perm))
 	}
-	if v.spatial || v.tokens && v.rank > 2 && v.mask == "" {
+	if v.meanOverSpace || v.meanOverTokens && v.rank > 2 && v.mask == "" {
 		add("GlobalAveragePool", nil)
 	}
 	list = append(list, node("Flatten", []string{at}, out, onnx.Attr("axis", 1)))
@@ -152,11 +152,11 @@ func exposeViews(g *onnx.Graph, in inputs, views []view, names []string, extra .
 func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, casts []*pb.NodeProto) {
 	for _, in := range list {
 		info := g.Type(in.name)
-		if in.feed != in.name {
+		if in.feedName != in.name {
 			info = proto.CloneOf(info)
-			info.Name = new(in.feed)
+			info.Name = new(in.feedName)
 			info.GetType().GetTensorType().ElemType = new(int32(pb.TensorProto_FLOAT))
-			casts = append(casts, node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem))))
+			casts = append(casts, node("Cast", []string{in.feedName}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elemType))))
 		}
 		infos = append(infos, info)
 	}
@@ -203,9 +203,10 @@ func readers(g *onnx.Graph, tensor string, follow func(*pb.NodeProto) bool) iter
 	}
 }
 
-// subgraph returns the part of a model that computes the needed tensors. Its nodes are
-// those in casts, then the needed nodes of the model, then the nodes of body. Its inputs
-// and outputs are those of body. The original model is neither copied nor changed.
+// subgraph returns the part of a model that computes the needed tensors. It contains the
+// nodes in casts, then the needed nodes of the model, then the nodes of body. Its inputs
+// and outputs are the inputs and outputs of body. The original model is neither copied nor
+// changed.
 func subgraph(g *onnx.Graph, casts []*pb.NodeProto, body *pb.GraphProto, needed ...string) *pb.ModelProto {
 	original := g.Model.GetGraph()
 	used := ancestors(g, needed...)

@@ -17,11 +17,11 @@ import (
 // weights reads the layer's weight W (c×h) and bias b (c). Integers are dequantised. The
 // affine nodes after the layer are included in W and b.
 func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
-	op := w.node.GetOpType()
+	op := w.layerNode.GetOpType()
 	s := linearOps[op]
 	input := func(i int) string {
-		if i > 0 && i < len(w.node.GetInput()) {
-			return w.node.GetInput()[i]
+		if i > 0 && i < len(w.layerNode.GetInput()) {
+			return w.layerNode.GetInput()[i]
 		}
 		return ""
 	}
@@ -29,19 +29,19 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := orient(op, data, shape, onnx.AttributeInt(w.node, "transB", 0) != 0)
+	l, err := orient(op, data, shape, onnx.AttributeInt(w.layerNode, "transB", 0) != 0)
 	if err != nil {
 		return nil, err
 	}
 	zero, scale := input(s.weightZero), input(s.weightScale)
-	if w.scale != "" {
-		scale = w.scale
+	if w.weightScale != "" {
+		scale = w.weightScale
 	}
 	if err := dequantise(ctx, k, l, zero, scale); err != nil {
 		return nil, err
 	}
 	if strings.Contains(op, "Gemm") || op == "FusedMatMul" {
-		blas32.Scal(onnx.AttributeFloat(w.node, "alpha", 1), asVector(l.Weight))
+		blas32.Scal(onnx.AttributeFloat(w.layerNode, "alpha", 1), asVector(l.Weight))
 	}
 	if name := input(s.bias); name != "" {
 		if l.Bias, err = perClass(ctx, k, name, l.Weight.Rows); err != nil {
@@ -49,7 +49,7 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 		}
 		switch op {
 		case "Gemm", "FusedGemm":
-			beta := onnx.AttributeFloat(w.node, "beta", 1)
+			beta := onnx.AttributeFloat(w.layerNode, "beta", 1)
 			blas32.Scal(beta, blas32.Vector{N: len(l.Bias), Inc: 1, Data: l.Bias})
 		case "QLinearConv", "QGemm":
 			// The integer bias is in units of the data's scale times the weight's scale.

@@ -60,13 +60,13 @@ func (c *call) writeResponse(e *entry, m *model) int {
 func (c *call) eachOutput(m *model, visit func(o *output, binary bool)) {
 	for i := range m.outputs {
 		if o := &m.outputs[i]; len(c.outputs) == 0 && c.includes(o) {
-			visit(o, c.binary)
+			visit(o, c.binaryOutput)
 		}
 	}
 	for _, w := range c.outputs {
 		for i := range m.outputs {
 			if o := &m.outputs[i]; o.name == w.name {
-				visit(o, w.format == binaryFormat || w.format == defaultFormat && c.binary)
+				visit(o, w.format == binaryFormat || w.format == defaultFormat && c.binaryOutput)
 			}
 		}
 	}

@@ -29,9 +29,9 @@ type job struct {
 // concurrently: while the model runs for one worker, another worker evaluates the outputs
 // of an earlier run.
 type batcher struct {
-	rows  int           // maximum rows in a batch; a job with more rows is a batch of its own
-	delay time.Duration // how long the first job of a batch waits for more jobs
-	queue int           // maximum number of waiting jobs
+	maxRows  int           // maximum rows in a batch; a job with more rows is a batch of its own
+	maxDelay time.Duration // how long the first job of a batch waits for more jobs
+	maxQueue int           // maximum number of waiting jobs
 
 	mu      sync.Mutex
 	arrived sync.Cond
@@ -79,7 +79,7 @@ func (b *batcher) close() {
 func (b *batcher) submit(j *job) error {
 	j.queuedAt = time.Now()
 	b.mu.Lock()
-	if len(b.waiting) >= b.queue {
+	if len(b.waiting) >= b.maxQueue {
 		b.mu.Unlock()
 		return b.queueFull()
 	}
@@ -103,7 +103,7 @@ func (b *batcher) submit(j *job) error {
 func (b *batcher) checkRoom() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) >= b.queue {
+	if len(b.waiting) >= b.maxQueue {
 		return b.queueFull()
 	}
 	return nil
@@ -111,7 +111,7 @@ func (b *batcher) checkRoom() error {
 
 // queueFull returns the error for a request that finds the queue full.
 func (b *batcher) queueFull() error {
-	return statusErrorf(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.queue)
+	return statusErrorf(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.maxQueue)
 }
 
 // withdraw removes a job from the queue. It reports whether the job was still in the queue.
@@ -138,7 +138,7 @@ func (b *batcher) nextBatch(batch []*job) []*job {
 			b.arrived.Wait()
 			continue
 		}
-		remaining := b.delay - time.Since(b.waiting[0].queuedAt)
+		remaining := b.maxDelay - time.Since(b.waiting[0].queuedAt)
 		if remaining <= 0 || b.closed || b.full() {
 			break
 		}
@@ -154,7 +154,7 @@ func (b *batcher) nextBatch(batch []*job) []*job {
 	rest := b.waiting[:0]
 	for _, j := range b.waiting {
 		n := j.block.Len()
-		if rows > 0 && (rows+n > b.rows || !joinable(first.block, j.block)) {
+		if rows > 0 && (rows+n > b.maxRows || !joinable(first.block, j.block)) {
 			rest = append(rest, j)
 			continue
 		}
@@ -173,7 +173,7 @@ func (b *batcher) nextBatch(batch []*job) []*job {
 func (b *batcher) full() bool {
 	rows := 0
 	for _, j := range b.waiting {
-		if rows += j.block.Len(); rows >= b.rows {
+		if rows += j.block.Len(); rows >= b.maxRows {
 			return true
 		}
 	}

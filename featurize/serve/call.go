@@ -56,7 +56,7 @@ func (s *Server) putCall(c *call) {
 // reserve reserves memory for the call. All calls together may reserve 16 times MaxBodySize
 // bytes.
 func (c *call) reserve(bytes int64) error {
-	limit := 16 * c.server.o.MaxBodySize
+	limit := 16 * c.server.opts.MaxBodySize
 	switch {
 	case bytes > limit-c.reserved:
 		return statusErrorf(http.StatusRequestEntityTooLarge, "the request needs more memory than the %d bytes that all requests may use together", limit)
@@ -143,7 +143,7 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 	e.metrics.observeRequest(protocol, status, secondsSince(start))
 	s.trace(ctx, protocol, e, c, err, start)
 	level := levelOf(err)
-	if !s.o.Log.Enabled(ctx, level) {
+	if !s.opts.Log.Enabled(ctx, level) {
 		return
 	}
 	args := []any{"protocol", protocol, "model", e.name, "version", e.version, "status", status, "seconds", secondsSince(start)}
@@ -160,7 +160,7 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 		}
 		args = append(args, "refused", rejected)
 	}
-	s.o.Log.Log(ctx, level, "request", args...)
+	s.opts.Log.Log(ctx, level, "request", args...)
 }
 
 // throttle limits a log message to one per second, so that an overloaded server does not

@@ -99,7 +99,7 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 	}
 	c := s.calls.Get().(*call)
 	defer s.putCall(c)
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	var out *inference.ModelInferResponse
 	if err = e.checkRoom(); err == nil {

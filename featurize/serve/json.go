@@ -13,7 +13,7 @@ import (
 // caller requests.
 type scanner struct {
 	text []byte
-	at   int
+	pos  int
 }
 
 // maxDepth limits the nesting of arrays and objects.
@@ -21,18 +21,18 @@ const maxDepth = 64
 
 // syntaxError returns an error that says which byte was found and what was expected.
 func (s *scanner) syntaxError(want string) error {
-	if s.at >= len(s.text) {
+	if s.pos >= len(s.text) {
 		return fmt.Errorf("the text ends, expected %s", want)
 	}
-	r, _ := utf8.DecodeRune(s.text[s.at:])
-	return fmt.Errorf("byte %d is %q, expected %s", s.at, r, want)
+	r, _ := utf8.DecodeRune(s.text[s.pos:])
+	return fmt.Errorf("byte %d is %q, expected %s", s.pos, r, want)
 }
 
 // peek skips white space and returns the next byte without consuming it. It returns 0 at
 // the end of the text.
 func (s *scanner) peek() byte {
-	for ; s.at < len(s.text); s.at++ {
-		switch c := s.text[s.at]; c {
+	for ; s.pos < len(s.text); s.pos++ {
+		switch c := s.text[s.pos]; c {
 		case ' ', '\t', '\n', '\r':
 		default:
 			return c
@@ -43,7 +43,7 @@ func (s *scanner) peek() byte {
 
 // end returns an error if anything except white space follows.
 func (s *scanner) end() error {
-	if s.peek(); s.at < len(s.text) {
+	if s.peek(); s.pos < len(s.text) {
 		return s.syntaxError("the end of the text")
 	}
 	return nil
@@ -52,10 +52,10 @@ func (s *scanner) end() error {
 // expect skips white space and consumes the byte c. It returns an error if the next byte is
 // another one.
 func (s *scanner) expect(c byte, want string) error {
-	if s.peek() != c || s.at >= len(s.text) {
+	if s.peek() != c || s.pos >= len(s.text) {
 		return s.syntaxError(want)
 	}
-	s.at++
+	s.pos++
 	return nil
 }
 
@@ -63,15 +63,15 @@ func (s *scanner) expect(c byte, want string) error {
 // or the closing byte.
 func (s *scanner) hasNext(first bool, close byte) (bool, error) {
 	switch c := s.peek(); {
-	case s.at < len(s.text) && c == close:
-		s.at++
+	case s.pos < len(s.text) && c == close:
+		s.pos++
 		return false, nil
 	case first:
 		return true, nil
 	case c != ',':
 		return false, s.syntaxError("a comma or " + strconv.QuoteRune(rune(close)))
 	}
-	s.at++
+	s.pos++
 	return true, nil
 }
 
@@ -122,28 +122,28 @@ func (s *scanner) string() (text string, err error) {
 	if err := s.expect('"', "a string"); err != nil {
 		return "", err
 	}
-	begin, verbatim := s.at-1, true
-	for ; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
-		if c := s.text[s.at]; c == '\\' {
-			s.at++
+	begin, verbatim := s.pos-1, true
+	for ; s.pos < len(s.text) && s.text[s.pos] != '"'; s.pos++ {
+		if c := s.text[s.pos]; c == '\\' {
+			s.pos++
 			verbatim = false
 		} else if c < ' ' {
 			verbatim = false
 		}
 	}
-	if s.at >= len(s.text) {
-		s.at = len(s.text) // a backslash was the last byte
+	if s.pos >= len(s.text) {
+		s.pos = len(s.text) // a backslash was the last byte
 		return "", s.syntaxError("a quotation mark")
 	}
-	s.at++
-	raw := s.text[begin:s.at]
+	s.pos++
+	raw := s.text[begin:s.pos]
 	if verbatim && utf8.Valid(raw) {
 		return view(raw[1 : len(raw)-1]), nil
 	}
 	err = json.Unmarshal(raw, &text)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		s.at = begin + int(syntax.Offset) - 1
-		if s.text[s.at] < ' ' {
+		s.pos = begin + int(syntax.Offset) - 1
+		if s.text[s.pos] < ' ' {
 			return "", s.syntaxError("a character of a string")
 		}
 		return "", s.syntaxError("an escaped character")
@@ -161,56 +161,56 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 // a fraction and an exponent.
 func (s *scanner) number() (text string, integer bool, err error) {
 	s.peek()
-	begin := s.at
+	begin := s.pos
 	if s.nextIs('-') {
-		s.at++
+		s.pos++
 	}
 	switch {
 	case s.nextIs('0'):
-		s.at++
+		s.pos++
 	case !s.digits():
 		return "", false, s.syntaxError("a number")
 	}
 	integer = true
 	if s.nextIs('.') {
-		s.at++
+		s.pos++
 		if integer = false; !s.digits() {
 			return "", false, s.syntaxError("a digit")
 		}
 	}
 	if s.nextIs('e') || s.nextIs('E') {
-		s.at++
+		s.pos++
 		if s.nextIs('+') || s.nextIs('-') {
-			s.at++
+			s.pos++
 		}
 		if integer = false; !s.digits() {
 			return "", false, s.syntaxError("a digit")
 		}
 	}
-	return view(s.text[begin:s.at]), integer, nil
+	return view(s.text[begin:s.pos]), integer, nil
 }
 
-func (s *scanner) nextIs(c byte) bool { return s.at < len(s.text) && s.text[s.at] == c }
+func (s *scanner) nextIs(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
 // digits skips digits and reports whether there was at least one.
 func (s *scanner) digits() bool {
-	begin := s.at
-	for s.at < len(s.text) && isDigit(s.text[s.at]) {
-		s.at++
+	begin := s.pos
+	for s.pos < len(s.text) && isDigit(s.text[s.pos]) {
+		s.pos++
 	}
-	return s.at > begin
+	return s.pos > begin
 }
 
 // integer reads a 64-bit integer.
 func (s *scanner) integer() (int64, error) {
-	begin := s.at
+	begin := s.pos
 	text, integer, err := s.number()
 	if err != nil {
 		return 0, err
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
 	if !integer || err != nil {
-		s.at = begin
+		s.pos = begin
 		return 0, fmt.Errorf("%.40s is not a 64-bit integer", text)
 	}
 	return v, nil
@@ -230,19 +230,19 @@ func (s *scanner) bool() (bool, error) {
 // literal consumes the given word if it comes next, and reports whether it did.
 func (s *scanner) literal(word string) bool {
 	s.peek()
-	if len(s.text)-s.at < len(word) || view(s.text[s.at:s.at+len(word)]) != word {
+	if len(s.text)-s.pos < len(word) || view(s.text[s.pos:s.pos+len(word)]) != word {
 		return false
 	}
-	s.at += len(word)
+	s.pos += len(word)
 	return true
 }
 
 // skip skips a value and returns its text.
 func (s *scanner) skip() ([]byte, error) {
 	s.peek()
-	begin := s.at
+	begin := s.pos
 	err := s.skipValue(0)
-	return s.text[begin:s.at], err
+	return s.text[begin:s.pos], err
 }
 
 func (s *scanner) skipValue(depth int) error {

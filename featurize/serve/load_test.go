@@ -87,7 +87,7 @@ func (n network) bareHandler(tb testing.TB) http.Handler {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &batcher{rows: 64, queue: 1024}
+	b := &batcher{maxRows: 64, maxQueue: 1024}
 	b.start(func(batch []*job) {
 		x := join(batch).Tensors[0]
 		dims := make([]int64, len(x.Shape))

@@ -58,15 +58,15 @@ func newMetrics() metrics {
 func (s *Server) Collector() prometheus.Collector { return collector{s} }
 
 // collector implements prometheus.Collector for a server.
-type collector struct{ s *Server }
+type collector struct{ server *Server }
 
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, metric := range c.s.metrics.collectors() {
+	for _, metric := range c.server.metrics.collectors() {
 		metric.Describe(to)
 	}
-	to <- c.s.metrics.evidence
-	to <- c.s.metrics.alarm
-	to <- c.s.metrics.info
+	to <- c.server.metrics.evidence
+	to <- c.server.metrics.alarm
+	to <- c.server.metrics.info
 }
 
 // alarmRate bounds the probability that a model's monitor ever raises an alarm if there is
@@ -74,7 +74,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 const alarmRate = .01
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	s := c.s
+	s := c.server
 	for _, metric := range s.metrics.collectors() {
 		metric.Collect(to)
 	}

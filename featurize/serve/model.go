@@ -27,16 +27,16 @@ import (
 
 // model is an opened .attach file with its ONNX model.
 type model struct {
-	bundle  *attach.Bundle
-	net     *featurize.Attached
-	inputs  []attach.Input    // inputs of the ONNX model
-	values  []featurize.Value // more information about each of the inputs
-	image   string            // name of the input that takes prepared images; "" if unknown
-	outputs []output
-	sha256  string             // SHA-256 of the .attach file
-	monitor *calibrate.Monitor // drift monitor; nil without a calibrated detector
-	batcher batcher
-	users   int // number of requests that use the model; guarded by the lock of its entry
+	bundle    *attach.Bundle
+	attached  *featurize.Attached
+	inputs    []attach.Input    // inputs of the ONNX model
+	inputInfo []featurize.Value // more information about each of the inputs
+	imageName string            // name of the input that takes prepared images; "" if unknown
+	outputs   []output
+	sha256    string             // SHA-256 of the .attach file
+	monitor   *calibrate.Monitor // drift monitor; nil without a calibrated detector
+	batcher   batcher
+	users     int // number of requests that use the model; guarded by the lock of its entry
 
 	mu         sync.Mutex
 	predictors map[predictorKey]*attach.Predictor
@@ -56,19 +56,19 @@ const maxPredictors = 64
 
 // open opens the ONNX model of a .attach file and starts the model's workers.
 func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
-	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.o.Runtime})
+	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.opts.Runtime})
 	if err != nil {
 		return nil, err
 	}
 	m := &model{
-		bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, values: net.Info().Inputs, outputs: outputsOf(b),
+		bundle: b, attached: net, inputs: net.Base(b.Base.Task).Inputs, inputInfo: net.Info().Inputs, outputs: outputsOf(b),
 		predictors: map[predictorKey]*attach.Predictor{}, buildSlot: make(chan struct{}, 1),
 	}
 	if net.Preprocess != nil {
 		shape := net.InputShape()
 		i := slices.IndexFunc(m.inputs, func(in attach.Input) bool { return in.Shape != nil && slices.Equal(in.Shape[1:], shape) })
 		if i >= 0 {
-			m.image = m.inputs[i].Name
+			m.imageName = m.inputs[i].Name
 		}
 	}
 	// Make the predictor for the default options now, because most requests need it. If
@@ -85,7 +85,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 			return nil, err
 		}
 	}
-	m.batcher = batcher{rows: s.o.MaxBatchSize, delay: s.o.MaxQueueDelay, queue: s.o.MaxQueueSize}
+	m.batcher = batcher{maxRows: s.opts.MaxBatchSize, maxDelay: s.opts.MaxQueueDelay, maxQueue: s.opts.MaxQueueSize}
 	m.batcher.start(m.run)
 	return m, nil
 }
@@ -93,7 +93,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 // close frees the model. The caller must make sure that no request uses it.
 func (m *model) close() {
 	m.batcher.close()
-	m.net.Close()
+	m.attached.Close()
 }
 
 // includes reports whether the response to a request contains an output.
@@ -108,11 +108,11 @@ func (r *request) includes(o *output) bool {
 // predictors one at a time, because calibration takes memory and time. If the predictor is
 // in the cache, the request does not wait.
 func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, error) {
-	key := predictorKey{r.level, r.quantiles, r.sets, r.byClass, r.byCluster}
+	key := predictorKey{r.level, r.quantiles, r.sets, r.setsByClass, r.setsByCluster}
 	switch {
 	case key.sets == noSets:
 		key.sets = ""
-	case key.sets == "" && (r.byClass || r.byCluster || m.wantsSets(r)):
+	case key.sets == "" && (r.setsByClass || r.setsByCluster || m.wantsSets(r)):
 		key.sets = conformal.LAC
 	}
 	if p := m.cachedPredictor(key); p != nil {
@@ -128,7 +128,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, SetsByClass: r.byClass, SetsByCluster: r.byCluster})
+	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, SetsByClass: r.setsByClass, SetsByCluster: r.setsByCluster})
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,7 @@ func (m *model) readTensor(c *call, t *tensor) error {
 				c.groups = append(c.groups, string(element))
 				return nil
 			})
-		case m.net.Preprocess != nil:
+		case m.attached.Preprocess != nil:
 			return m.readImages(c, t)
 		case m.bundle.Text != nil:
 			return m.readTexts(c, t, t.shape[:1])
@@ -270,7 +270,7 @@ func (m *model) readTensor(c *call, t *tensor) error {
 	}
 	data := c.numbers[begin:len(c.numbers):len(c.numbers)]
 	for i, v := range data {
-		if v-v != 0 && !(m.values[index].NaN && v != v) {
+		if v-v != 0 && !(m.inputInfo[index].NaN && v != v) {
 			return badRequestf("row %d (counted from 0) of the input %.100q is %v, which the model does not accept", i/max(1, len(data)/t.shape[0]), t.name, v)
 		}
 	}
@@ -312,7 +312,7 @@ func (m *model) readTexts(c *call, t *tensor, shape []int) error {
 // readImages decodes and prepares images. It reserves memory for each image before the
 // image is decoded.
 func (m *model) readImages(c *call, t *tensor) error {
-	x := ood.Tensor{Name: m.image}
+	x := ood.Tensor{Name: m.imageName}
 	n := 0
 	err := t.eachBytes(true, func(element []byte) error {
 		shape, err := m.readImage(c, element)
@@ -349,9 +349,9 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape, err := m.net.Preprocess.Shape(h, w, 3)
+	shape, err := m.attached.Preprocess.Shape(h, w, 3)
 	if err == nil {
-		err = imagesize.Check(m.net.Info().Layout, h, w, shape, m.net.InputShape())
+		err = imagesize.Check(m.attached.Info().Layout, h, w, shape, m.attached.InputShape())
 	}
 	if err != nil {
 		return nil, err
@@ -370,7 +370,7 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	if img, err = preprocess.Decode(bytes.NewReader(file)); err != nil {
 		return nil, err
 	}
-	c.numbers, shape, err = m.net.Preprocess.Append(c.numbers, img)
+	c.numbers, shape, err = m.attached.Preprocess.Append(c.numbers, img)
 	return shape, err
 }
 
@@ -392,7 +392,7 @@ func (m *model) checkComplete(c *call) error {
 		return nil // the tokenizer makes the inputs from the texts
 	}
 	for i, in := range m.inputs {
-		if !m.values[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
+		if !m.inputInfo[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
 			return badRequestf("the input %q is missing; the model takes %s", in.Name, m.describeInputs())
 		}
 	}
@@ -403,12 +403,12 @@ func (m *model) checkComplete(c *call) error {
 func (m *model) describeInputs() string {
 	var list []string
 	for i, in := range m.inputs {
-		if !m.values[i].Optional {
+		if !m.inputInfo[i].Optional {
 			list = append(list, fmt.Sprintf("%q (%s of %v)", in.Name, datatypeOf(in.DType), in.Shape))
 		}
 	}
 	s := strings.Join(list, " and ")
-	if m.net.Preprocess != nil {
+	if m.attached.Preprocess != nil {
 		s += fmt.Sprintf(", or images as %q (BYTES)", imageInput)
 	}
 	if m.bundle.Text != nil {
@@ -444,7 +444,7 @@ func (m *model) runBatch(batch []*job) (err error) {
 		return m.runSingle(batch[0])
 	}
 	slices.SortStableFunc(batch, func(a, b *job) int { return cmp.Compare(predictorRank(batch, a), predictorRank(batch, b)) })
-	all, err := m.net.Run(context.Background(), join(batch))
+	all, err := m.attached.Run(context.Background(), join(batch))
 	if err != nil {
 		return err
 	}
@@ -485,17 +485,17 @@ func predictorRank(batch []*job, j *job) int {
 func (m *model) runSingle(j *job) error {
 	n := j.block.Len()
 	j.predictions = j.predictions[:0]
-	for i := 0; i < n; i += m.batcher.rows {
+	for i := 0; i < n; i += m.batcher.maxRows {
 		if err := j.ctx.Err(); err != nil {
 			return err
 		}
-		end := min(n, i+m.batcher.rows)
+		end := min(n, i+m.batcher.maxRows)
 		block := j.block
-		if n > m.batcher.rows {
+		if n > m.batcher.maxRows {
 			block = j.block.Slice(i, end)
 			block.Start = 0
 		}
-		r, err := m.net.Run(j.ctx, block)
+		r, err := m.attached.Run(j.ctx, block)
 		if err != nil {
 			return m.addLocation(err, block, i)
 		}
@@ -506,7 +506,7 @@ func (m *model) runSingle(j *job) error {
 		if err != nil {
 			return m.addLocation(err, block, i)
 		}
-		if n <= m.batcher.rows {
+		if n <= m.batcher.maxRows {
 			j.predictions = predictions
 			return nil
 		}

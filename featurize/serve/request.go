@@ -11,19 +11,19 @@ import (
 
 // request is a parsed request for predictions, from REST or gRPC.
 type request struct {
-	id      string
-	inputs  []tensor
-	outputs []requestedOutput // empty means the default outputs
-	binary  bool // whether outputs are sent as binary data if their format is defaultFormat
+	id           string
+	inputs       []tensor
+	outputs      []requestedOutput // empty means the default outputs
+	binaryOutput bool              // whether outputs are sent as binary data if their format is defaultFormat
 
 	// The fields below are parameters. If a parameter is 0 or empty, the value in the
 	// .attach file is used.
-	alpha, level       float64
-	quantiles          string
-	levels             []float64 // parsed from quantiles
-	sets               string    // name of the set score, or "none"
-	byClass, byCluster bool
-	timeout            time.Duration
+	alpha, level               float64
+	quantiles                  string
+	levels                     []float64 // parsed from quantiles
+	sets                       string    // name of the set score, or "none"
+	setsByClass, setsByCluster bool
+	timeout                    time.Duration
 }
 
 // requestedOutput is an output that a client requests by name.
@@ -74,9 +74,9 @@ func (r *request) setParameter(name string, v parameter) (err error) {
 			err = badRequestf("the parameter sets has %d characters", len(v))
 		}
 	case "sets_by_class":
-		r.byClass, err = v.bool(name)
+		r.setsByClass, err = v.bool(name)
 	case "sets_by_cluster":
-		r.byCluster, err = v.bool(name)
+		r.setsByCluster, err = v.bool(name)
 	case "timeout":
 		var us float64
 		if us, err = v.number(name); err == nil && !(us >= 0) {
@@ -84,7 +84,7 @@ func (r *request) setParameter(name string, v parameter) (err error) {
 		}
 		r.timeout = time.Duration(min(us, 1e15) * float64(time.Microsecond))
 	case "binary_data_output":
-		r.binary, err = v.bool(name)
+		r.binaryOutput, err = v.bool(name)
 	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":
 		// Some clients send these parameters. They do not affect the response.
 	default:

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (requestedOutput{"flag", jsonFormat}) {
+	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binaryOutput || len(r.outputs) != 1 || r.outputs[0] != (requestedOutput{"flag", jsonFormat}) {
 		t.Errorf("read as %+v", r)
 	}
 	for i, want := range [][]float32{{1, -25, 3}, {1.5}} {
@@ -127,7 +127,7 @@ func TestTextsReserveMemory(t *testing.T) {
 	s := New(Options{MaxBodySize: 1 << 10})
 	defer s.Close()
 	c := s.newCall()
-	m := &model{bundle: &attach.Bundle{}, net: &featurize.Attached{}, inputs: []attach.Input{{Name: "words", DType: "string", Shape: []int{-1, -1}}}}
+	m := &model{bundle: &attach.Bundle{}, attached: &featurize.Attached{}, inputs: []attach.Input{{Name: "words", DType: "string", Shape: []int{-1, -1}}}}
 	x := tensor{name: "words", datatype: "BYTES", shape: []int{1, 2000}, raw: make([]byte, 4*2000)}
 	if err := x.validate(); err != nil {
 		t.Fatal(err)
@@ -213,8 +213,8 @@ func checkREST(t *testing.T, body []byte, header int) {
 	}
 }
 
-// isRequest reports whether encoding/json accepts text as a request. Texts with null in an
-// array, or with too many elements or levels, do not count.
+// isRequest reports whether encoding/json accepts text as a request. It is false if text has
+// null in an array, or many elements or levels, because the parser may reject such texts.
 func isRequest(text []byte) bool {
 	type tensor struct {
 		Name, Datatype string

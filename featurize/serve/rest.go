@@ -152,7 +152,7 @@ func (m *model) describeTensors() (inputs, outputs []tensorMetadata) {
 	for _, in := range m.inputs {
 		add(&inputs, in.Name, datatypeOf(in.DType), in.Shape)
 	}
-	if m.net.Preprocess != nil && !known(imageInput) {
+	if m.attached.Preprocess != nil && !known(imageInput) {
 		add(&inputs, imageInput, "BYTES", []int{-1})
 	}
 	if m.bundle.Text != nil && !known(textInput) {
@@ -197,7 +197,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	if err := e.checkRoom(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Timeout)
 	defer cancel()
 	control := http.NewResponseController(w)
 	// The error is ignored, because a wrapped ResponseWriter may not support deadlines.
@@ -230,7 +230,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 			h.Set("Content-Type", "application/json")
 		}
 		h.Set("Content-Length", strconv.Itoa(len(c.response)))
-		control.SetWriteDeadline(time.Now().Add(s.o.Timeout))
+		control.SetWriteDeadline(time.Now().Add(s.opts.Timeout))
 		w.Write(c.response)
 		return nil
 	})
@@ -238,7 +238,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 
 // readBody reads the body of a request, decompresses it if necessary, and limits its size.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error {
-	limit := s.o.MaxBodySize
+	limit := s.opts.MaxBodySize
 	tooLarge := func() error {
 		w.Header().Set("Connection", "close")
 		return statusErrorf(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", limit)
@@ -286,7 +286,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return statusErrorf(http.StatusRequestTimeout, "the request body did not arrive within %v", s.o.Timeout)
+		return statusErrorf(http.StatusRequestTimeout, "the request body did not arrive within %v", s.opts.Timeout)
 	case r.Context().Err() != nil:
 		return context.Canceled
 	}

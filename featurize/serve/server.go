@@ -1,7 +1,7 @@
 // Package serve serves the predictions of .attach files over REST and gRPC, with version 2
 // of the Open Inference Protocol. The inputs are images, texts or tensors. The outputs are
-// the same as those of attach predict for rows of a file: predictions, p-values, flags and
-// intervals.
+// predictions, p-values, flags and intervals. They have the same values as the output of
+// the command attach predict.
 //
 // A program can mount a Server in addition to its own HTTP routes, and register it with its
 // own gRPC server. The Server joins the rows of concurrent requests into batches.
@@ -71,7 +71,7 @@ type Options struct {
 // http.Handler for REST. Register adds the gRPC service to a gRPC server, and Collector
 // returns the metrics. A Server is safe for concurrent use.
 type Server struct {
-	o        Options
+	opts     Options
 	mux      *http.ServeMux
 	calls    sync.Pool    // pool of *call
 	reserved atomic.Int64 // total number of bytes that requests have reserved
@@ -105,7 +105,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, metrics: newMetrics()}
+	s := &Server{opts: o, metrics: newMetrics()}
 	if o.Tracing != nil {
 		s.tracer = o.Tracing.Tracer("github.com/attach-uncertainty/attach/featurize/serve")
 	}
@@ -191,7 +191,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 		digest, err = regularfile.SHA256(file)
 	}
 	if err == nil {
-		bundle, err = attach.Open(file, s.o.Methods...)
+		bundle, err = attach.Open(file, s.opts.Methods...)
 	}
 	var m *model
 	if err == nil {
@@ -236,7 +236,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	if unused {
 		old.close()
 	}
-	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "file_sha256", digest, "model_sha256", m.net.Base("").SHA256, "seconds", time.Since(start).Seconds())
+	s.opts.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "file_sha256", digest, "model_sha256", m.attached.Base("").SHA256, "seconds", time.Since(start).Seconds())
 	return nil
 }
 
@@ -301,20 +301,20 @@ func (s *Server) reload(ctx context.Context, e *entry) error {
 	if path == "" {
 		return nil // the file is being opened for the first time
 	}
-	err := s.load(ctx, e, path, s.o.AllowSignatureChange)
+	err := s.load(ctx, e, path, s.opts.AllowSignatureChange)
 	if err != nil {
 		e.metrics.countReload("failed")
-		s.o.Log.Error("model not reloaded; the previous one is still served", "model", e.name, "version", e.version, "error", err.Error())
+		s.opts.Log.Error("model not reloaded; the previous one is still served", "model", e.name, "version", e.version, "error", err.Error())
 		return err
 	}
 	e.metrics.countReload("done")
 	return nil
 }
 
-// Watch checks at regular intervals whether a .attach file or its model has changed. A
-// changed file is reloaded when two checks in a row find the same state, because the file
-// may still be being written before. Watch returns when ctx ends. To replace a file safely,
-// write a new file and rename it to the path.
+// Watch checks at regular intervals whether a .attach file or its model has changed. It
+// reloads a changed file when two checks in a row find the same state, so that it does not
+// read a file that is still being written. Watch returns when ctx ends. To replace a file
+// safely, write a new file and rename it to the path.
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
