@@ -58,7 +58,7 @@ func TestOutputs(t *testing.T) {
 // embedding, even if it also returns last hidden states.
 func TestHiddenStatesBesidePrediction(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
-		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.Fresh("last_hidden_state")}})
+		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.UniqueName("last_hidden_state")}})
 		addOutput(b, phi[0], "n", h)
 		b.OutputAs("scores", gemm(b, phi[0]), float)
 	}, "n", 3)

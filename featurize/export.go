@@ -61,7 +61,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	var err error
 	if o.OnlyHeads {
 		e.builder = onnx.NewBuilder("attach", headsOpset)
-		e.builder.Note("attach.heads_only", "true")
+		e.builder.AddMetadata("attach.heads_only", "true")
 	} else {
 		err = e.addModel(ctx, o)
 	}

@@ -192,7 +192,7 @@ func (w *graphWriter) detect(finite *graph.Tensor) error {
 		for _, c := range columns {
 			cells.Empty = append(cells.Empty, float64(c.FitEmpty))
 		}
-		surprises := w.rows.Gaps.Columned(len(columns)).Double().Mul(cells.Surprises())
+		surprises := w.rows.Gaps.WithCols(len(columns)).Double().Mul(cells.Surprises())
 		cellLimit, rowLimit, _ := w.bundle.GapLimits()
 		atMost := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
 		unusual := atMost(surprises.RowMax(), cellLimit).Not().Or(atMost(surprises.Sum(), rowLimit).Not())
@@ -346,7 +346,7 @@ func (w *graphWriter) intervals(q, finite graph.Tensor) {
 		margins = append(margins, w.threshold(ascending.Reshape(int64(n+1))))
 	}
 	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
-	margin = margin.Columned(1)
+	margin = margin.WithCols(1)
 	lo, hi := q.Mul(low).Sum(), q.Mul(high).Sum()
 	lower, upper := lo.Sub(margin), hi.Add(margin)
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
@@ -377,7 +377,7 @@ func quantileWeights(tau graph.Tensor, levels []float64) graph.Tensor {
 // describe writes the levels, the methods and the guarantee into the model's metadata.
 func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
-	note := func(key string, value any) { w.builder.Note("attach."+key, fmt.Sprint(value)) }
+	note := func(key string, value any) { w.builder.AddMetadata("attach."+key, fmt.Sprint(value)) }
 	note("library", version.String())
 	note("guarantee", b.Guarantee())
 	note("calibration_rows", c.NCal)

@@ -33,13 +33,13 @@ func tokenModel(t testing.TB, masked bool, length any) string {
 	if masked {
 		mask := b.Node("Cast", []string{b.Input("attention_mask", pb.TensorProto_INT64, "batch", length)}, onnx.Attr("to", float))
 		expanded := b.Node("Unsqueeze", []string{mask, b.Const([]int64{2})})
-		x = b.Append(onnx.Node{Op: "Mul", Inputs: []string{x, b.Const(float32(1))}, Outputs: []string{b.Fresh("embedded")}})[0]
-		transposed := b.Append(onnx.Node{Op: "Transpose", Inputs: []string{x}, Outputs: []string{b.Fresh("turned")}, Attrs: []*pb.AttributeProto{onnx.Attr("perm", []int64{0, 2, 1})}})[0]
+		x = b.Append(onnx.Node{Op: "Mul", Inputs: []string{x, b.Const(float32(1))}, Outputs: []string{b.UniqueName("embedded")}})[0]
+		transposed := b.Append(onnx.Node{Op: "Transpose", Inputs: []string{x}, Outputs: []string{b.UniqueName("turned")}, Attrs: []*pb.AttributeProto{onnx.Attr("perm", []int64{0, 2, 1})}})[0]
 		x = b.Node("Transpose", []string{transposed}, onnx.Attr("perm", []int64{0, 2, 1}))
 		mean = b.Node("Div", []string{b.Node("ReduceSum", []string{b.Node("Mul", []string{x, expanded}), axis}, onnx.Attr("keepdims", 0)),
 			b.Node("ReduceSum", []string{mask, axis}, onnx.Attr("keepdims", 1))})
 		last := b.Const([]int64{2})
-		expanded = b.Append(onnx.Node{Op: "Unsqueeze", Inputs: []string{mean, last}, Outputs: []string{b.Fresh("column")}})[0]
+		expanded = b.Append(onnx.Node{Op: "Unsqueeze", Inputs: []string{mean, last}, Outputs: []string{b.UniqueName("column")}})[0]
 		mean = b.Node("Squeeze", []string{expanded, last})
 	} else {
 		mean = b.Node("ReduceMean", []string{x}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0))

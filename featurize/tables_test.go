@@ -166,7 +166,7 @@ func TestSVMScores(t *testing.T) {
 	// scikit-learn 1.9 writes this node for SVC(kernel="linear"), fitted on the inputs -1
 	// and 1 with the classes 0 and 1.
 	out := b.Append(onnx.Node{
-		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.Fresh("label"), b.Fresh("scores")},
+		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.UniqueName("label"), b.UniqueName("scores")},
 		Attrs: []*pb.AttributeProto{
 			onnx.Attr("classlabels_ints", []int64{0, 1}), onnx.Attr("coefficients", []float32{.5, -.5}), onnx.Attr("kernel_params", []float32{1, 0, 3}),
 			onnx.Attr("kernel_type", "LINEAR"), onnx.Attr("post_transform", "NONE"), onnx.Attr("rho", []float32{0}),

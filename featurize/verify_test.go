@@ -68,7 +68,7 @@ func TestVerifyOtherOutputs(t *testing.T) {
 		out := tt.make(x.Mul(1.)).Named(name)
 		to.Output(name, pb.TensorProto_FLOAT, "rows", out.Cols())
 		for key, value := range map[string]string{"heads_only": "true", "level": ".9", "alpha": ".1", "base_sha256": "", "sets": "lac"} {
-			to.Note("attach."+key, value)
+			to.AddMetadata("attach."+key, value)
 		}
 		m, err := to.Model()
 		if err != nil {

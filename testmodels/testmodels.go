@@ -8,20 +8,20 @@ package testmodels
 
 import "embed"
 
-// FS holds the models and inputs that a program can use without a checkout. φ is the number of
-// features, and "as above" means the same arrays as in the file above:
+// FS holds the models and inputs that a program can use without a checkout. Each model has φ
+// features:
 //
 //	digits_resnet.onnx      classifier, residual with batch norm, φ = 64
 //	digits_vgg.onnx         classifier, VGG with dropout, φ = 128
 //	digits.preprocess.json  the preprocessing of images
-//	digits_fit.npz          images uint8 n×24×24, labels uint8 n: fit rows
-//	digits_cal.npz          as above: calibration rows
-//	digits_test.npz         as above: in-distribution test rows
-//	letters.npz             as above: out-of-distribution rows
+//	digits_fit.npz          fit rows: images uint8 n×24×24, labels uint8 n
+//	digits_cal.npz          calibration rows: images, labels
+//	digits_test.npz         in-distribution test rows: images, labels
+//	letters.npz             out-of-distribution rows: images, labels
 //	toy_regressor.onnx      regressor of one input, φ = 100
-//	toy_fit.npz             x float32 n×1, y float32 n: fit rows
-//	toy_cal.npz             as above: calibration rows
-//	toy_test.npz            as above: test rows
+//	toy_fit.npz             fit rows: x float32 n×1, y float32 n
+//	toy_cal.npz             calibration rows: x, y
+//	toy_test.npz            test rows: x, y
 //
 // FS does not contain the folders images and odd, because only tests need them.
 //

@@ -106,7 +106,7 @@ func (b *Builder) Import(domain string, version int64) {
 // Input declares an input of the graph and returns its name. A dimension is an int or int64
 // (−1 if unknown) or a string (a symbolic size). Without dimensions, the input is a scalar.
 func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) string {
-	name = b.Fresh(name)
+	name = b.UniqueName(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, t, dims...))
 	return name
 }
@@ -115,7 +115,7 @@ func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) str
 // unique and returns it. Const lists the types that value may have.
 func (b *Builder) Optional(name string, value any, dims ...any) string {
 	t := Tensor(value)
-	name = b.Fresh(name)
+	name = b.UniqueName(name)
 	t.Name = proto.String(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, pb.TensorProto_DataType(t.GetDataType()), dims...))
 	b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
@@ -131,8 +131,8 @@ func (b *Builder) Describe(name, doc string) {
 	}
 }
 
-// Note adds an entry to the model's metadata.
-func (b *Builder) Note(key, value string) {
+// AddMetadata adds an entry to the model's metadata.
+func (b *Builder) AddMetadata(key, value string) {
 	b.model.MetadataProps = append(b.model.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(key), Value: proto.String(value)})
 }
 
@@ -144,7 +144,7 @@ func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) 
 // OutputAs declares an output of the graph that is a copy of tensor. It makes the requested
 // name unique and returns it.
 func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims ...any) string {
-	name = b.Fresh(name)
+	name = b.UniqueName(name)
 	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
 	b.Output(name, t, dims...)
 	return name
@@ -156,7 +156,7 @@ type Node struct {
 	Domain string // "" means the default operator set
 	Name   string // "" derives a name from Op
 	Inputs []string
-	// Outputs are names from Builder.Fresh, or "" for an unused output. Nil means one
+	// Outputs are names from Builder.UniqueName, or "" for an unused output. Nil means one
 	// output with a derived name.
 	Outputs []string
 	Attrs   []*pb.AttributeProto
@@ -170,11 +170,11 @@ func (b *Builder) Append(n Node) []string {
 	}
 	outputs := n.Outputs
 	if outputs == nil {
-		outputs = []string{b.Fresh(hint)}
+		outputs = []string{b.UniqueName(hint)}
 	}
 	p := &pb.NodeProto{
 		OpType:    proto.String(n.Op),
-		Name:      proto.String(b.Fresh("node/" + hint)),
+		Name:      proto.String(b.UniqueName("node/" + hint)),
 		Input:     append([]string(nil), n.Inputs...),
 		Output:    append([]string(nil), outputs...),
 		Attribute: n.Attrs,
@@ -197,7 +197,7 @@ func (b *Builder) Node(op string, inputs []string, attrs ...*pb.AttributeProto) 
 func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
 	outputs := make([]string, n)
 	for i := range outputs {
-		outputs[i] = b.Fresh(op)
+		outputs[i] = b.UniqueName(op)
 	}
 	return b.Append(Node{Op: op, Inputs: inputs, Outputs: outputs, Attrs: attrs})
 }
@@ -226,7 +226,7 @@ func (b *Builder) Initializer(name string, value any, dims ...int64) string {
 }
 
 func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
-	name := b.Fresh(hint)
+	name := b.UniqueName(hint)
 	t.Name = proto.String(name)
 	if !b.constsAsNodes {
 		b.model.Graph.Initializer = append(b.model.Graph.Initializer, t)
@@ -245,8 +245,8 @@ func constName(value any) string {
 	return "const"
 }
 
-// Fresh returns a name that no tensor or node of the graph has, and reserves it.
-func (b *Builder) Fresh(hint string) string {
+// UniqueName returns a name that no tensor or node of the graph has, and reserves it.
+func (b *Builder) UniqueName(hint string) string {
 	base := b.scope + hint
 	name := base
 	for name == "" || b.usedNames[name] {
@@ -264,7 +264,7 @@ func (b *Builder) Rename(tensor, name string) string {
 	if len(node.Output) != 1 || node.Output[0] != tensor {
 		panic("onnx: the last node has no output " + tensor)
 	}
-	node.Output[0] = b.Fresh(name)
+	node.Output[0] = b.UniqueName(name)
 	return node.Output[0]
 }
 

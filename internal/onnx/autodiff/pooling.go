@@ -175,7 +175,7 @@ func gradMaxPool(c *call) {
 // output of the node. If the node lacks this output, maxIndices adds it.
 func (c *call) maxIndices() string {
 	if c.output(1) == "" {
-		name := c.b.Fresh("MaxPool")
+		name := c.b.UniqueName("MaxPool")
 		c.n.Output = append(c.n.Output[:1:1], name)
 		t := c.types.get(c.output(0))
 		t.elem = pb.TensorProto_INT64

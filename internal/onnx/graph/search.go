@@ -36,6 +36,6 @@ func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	if len(lists) > 1 {
 		blockIndex = blockIndex.Add(x.Constant(first))
 	}
-	inBlock := count(blockIndex.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
+	inBlock := count(blockIndex.Lookup(x.Numbers(all, len(lists)*blocks, block)).WithCols(block))
 	return blockIndex.Mul(float64(block)).Add(inBlock), width
 }

@@ -32,9 +32,9 @@ func Wrap(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) 
 	return Tensor{b, name, elem, cols}
 }
 
-// Columned returns x with n as its number of columns, for tensors of which Tensor does not
-// know it.
-func (x Tensor) Columned(n int) Tensor {
+// WithCols returns x with n as its number of columns. It is for results whose number of
+// columns Tensor cannot derive.
+func (x Tensor) WithCols(n int) Tensor {
 	x.cols = n
 	return x
 }
@@ -513,7 +513,7 @@ func (x Tensor) Rows(w any) Tensor {
 
 // RowNumbers returns the indices of the rows of x, n×1, counted from 0.
 func (x Tensor) RowNumbers() Tensor {
-	positions := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
+	positions := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // shape 2×n for n rows
 	first := Tensor{x.b, x.b.Node("Gather", []string{positions, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
 	return first.Reshape(-1, 1)
 }
