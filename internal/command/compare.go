@@ -228,7 +228,7 @@ func checkResults(r *compare.Report) error {
 func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
-		vector := func(name string, x []float64) error {
+		writeVector := func(name string, x []float64) error {
 			return z.Array(name, rows.Array{Shape: []int{len(x)}, Data: x})
 		}
 		if r.Wrong != nil {
@@ -242,7 +242,7 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 				if r.Sweep {
 					name = fmt.Sprintf("%s/%d", name, i)
 				}
-				if err := vector(name+"/in", conf.TestScores); err != nil {
+				if err := writeVector(name+"/in", conf.TestScores); err != nil {
 					return err
 				}
 				for k, scores := range conf.OODScores {
@@ -250,7 +250,7 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 					if len(r.OODSets) > 0 {
 						out += "/" + r.OODSets[k].Name
 					}
-					if err := vector(out, scores); err != nil {
+					if err := writeVector(out, scores); err != nil {
 						return err
 					}
 				}

@@ -119,18 +119,18 @@ func (m *compareCall) standardise() {
 	for _, b := range sets {
 		b.Features = s.Apply(b.Features)
 		if b.Network != nil {
-			b.Network = standardised{b.Network, s}
+			b.Network = standardisedNetwork{b.Network, s}
 		}
 	}
 }
 
-// standardised is a network with standardised features.
-type standardised struct {
+// standardisedNetwork is a network with standardised features.
+type standardisedNetwork struct {
 	ood.Network
 	scaling rows.Scaling
 }
 
-func (n standardised) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+func (n standardisedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
 	b.Features = n.scaling.Apply(b.Features)
 	return b, err
@@ -184,13 +184,13 @@ func (m *compareCall) readFeatures() error {
 	}
 	m.standardised = inputs.HoldsAny(m.x, "standardised")
 	return m.readSets(func(path string, rows inputs.Slice, _ bool) (ood.Batch, error) {
-		var wants []inputs.Widths
+		var widths []inputs.Widths
 		if t.Len() > 0 {
-			wants = append(wants, requiredWidths(m.x, t.Batch))
+			widths = append(widths, requiredWidths(m.x, t.Batch))
 		} else if m.readsNoLayers() {
-			wants = append(wants, inputs.Widths{Layerless: true})
+			widths = append(widths, inputs.Widths{Layerless: true})
 		}
-		b, _, err := modelrows.OpenFeatures(notePrinter(m.stderr), path, rows, m.weights, t.Last, wants...)
+		b, _, err := modelrows.OpenFeatures(notePrinter(m.stderr), path, rows, m.weights, t.Last, widths...)
 		if err == nil {
 			noteFeatures(path, m.stderr)
 		}

@@ -100,11 +100,11 @@ func TestFigures(t *testing.T) {
 	if newRate := figuresAt(e, .01); !slices.Equal(newRate["false_alarm_rate"], []float64{10}) || !slices.Equal(newRate["detection_rate"], []float64{13}) {
 		t.Errorf("at .01: %v", newRate)
 	}
-	for text, holds := range map[string]bool{
+	for text, applies := range map[string]bool{
 		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
 		g, ok := parseGate(text, gateFigures())
-		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {
+		if err := checkGates([]gate{g}, e); !ok || (err == nil) != applies {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}
 	}

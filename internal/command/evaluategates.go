@@ -103,7 +103,7 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		add("crps", t.CRPS)
 		coverages = append(coverages, t.Coverage...)
 	}
-	worst := func(name string, parts []evaluate.Rate) {
+	addWorst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
 			lowest := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
 			rate(name, &lowest)
@@ -113,9 +113,9 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		if matches(c.Nominal, e.Level) {
 			rate("coverage", &c.Rate)
 			add("width", c.MeanWidth)
-			worst("worst_class", c.ByClass)
-			worst("worst_group", c.ByGroup)
-			worst("worst_decile", c.ByDecile)
+			addWorst("worst_class", c.ByClass)
+			addWorst("worst_group", c.ByGroup)
+			addWorst("worst_decile", c.ByDecile)
 			rate("worst_slab", c.WorstSlab)
 		}
 	}
@@ -138,8 +138,8 @@ func parseGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
-// invalidGate returns the error for a condition that cannot be parsed. be describes a valid
-// condition.
+// invalidGate returns the error for a condition that cannot be parsed. wanted describes a
+// valid condition.
 func invalidGate(text, figure string, figures []string, wanted string) error {
 	hint := "`attach help gates` lists the figures"
 	if !slices.Contains(figures, figure) {
@@ -158,14 +158,14 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	if i < 0 {
 		return gate{figure: condition}, false
 	}
-	name, levelText, has := strings.Cut(condition[:i], "@")
+	name, levelText, hasLevel := strings.Cut(condition[:i], "@")
 	g = gate{text: text, figure: strings.TrimSpace(name), levelOrAlpha: math.NaN(), sign: condition[i]}
-	var err, wrong error
+	var err, levelErr error
 	g.bound, err = strconv.ParseFloat(strings.TrimSpace(condition[i+1:]), 64)
-	if has {
-		g.levelOrAlpha, wrong = strconv.ParseFloat(strings.TrimSpace(levelText), 64)
+	if hasLevel {
+		g.levelOrAlpha, levelErr = strconv.ParseFloat(strings.TrimSpace(levelText), 64)
 	}
-	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.levelOrAlpha) == "") && slices.Contains(figures, g.figure)
+	return g, err == nil && levelErr == nil && !math.IsNaN(g.bound) && (!hasLevel || fraction(g.levelOrAlpha) == "") && slices.Contains(figures, g.figure)
 }
 
 // checkGates returns a *gateError that names the failed gates.

@@ -140,7 +140,7 @@ func (f *fitCall) run(c *cli.Context) error {
 		f.holdOut()
 	}
 	b, err := f.fit(c.Context, "fit")
-	if few := (*rows.TooFewRowsError)(nil); errors.As(err, &few) {
+	if tooFew := (*rows.TooFewRowsError)(nil); errors.As(err, &tooFew) {
 		err = inputs.InFile(f.x.x, err)
 	}
 	if reused := (*rowhash.ReusedError)(nil); errors.As(err, &reused) {

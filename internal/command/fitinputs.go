@@ -193,33 +193,33 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 		if rows.groups, err = modelrows.FeatureGroups(ctx, g.x, f.Inputs.Groups, g.rows, rows.total); err != nil {
 			return rows, err
 		}
-		return f.withTargets(rows, cmp.Or(g.y, g.x))
+		return f.dropUnknownTargets(rows, cmp.Or(g.y, g.x))
 	})
 }
 
-// withTargets leaves out precomputed rows without a known target. path is the file of the
-// targets.
-func (f *fitCall) withTargets(r fileRows, path string) (fileRows, error) {
+// dropUnknownTargets leaves out precomputed rows without a known target. path is the file
+// of the targets.
+func (f *fitCall) dropUnknownTargets(r fileRows, path string) (fileRows, error) {
 	n := r.targets.Rows
-	known := inputs.Targets{Values: r.targets}.Known()
+	withTarget := inputs.Targets{Values: r.targets}.Known()
 	switch {
-	case len(known) == n:
+	case len(withTarget) == n:
 		return r, nil
-	case len(known) == 0:
+	case len(withTarget) == 0:
 		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
 	}
-	f.LeaveOut(path, n-len(known), n)
-	r.batch, r.targets, r.groups = r.batch.Select(known), rows.Select(r.targets, known), modelrows.Select(r.groups, known)
+	f.LeaveOut(path, n-len(withTarget), n)
+	r.batch, r.targets, r.groups = r.batch.Select(withTarget), rows.Select(r.targets, withTarget), modelrows.Select(r.groups, withTarget)
 	return r, nil
 }
 
 func (f *fitCall) featureRows(ctx context.Context, g rowSource) (fileRows, error) {
 	in := &f.options
-	var wants []inputs.Widths
+	var widths []inputs.Widths
 	if in.Batch.Len() > 0 {
-		wants = append(wants, requiredWidths(f.x.x, in.Batch))
+		widths = append(widths, requiredWidths(f.x.x, in.Batch))
 	}
-	b, n, err := modelrows.OpenFeatures(notePrinter(f.stderr), g.x, g.rows, f.weights, in.Last, wants...)
+	b, n, err := modelrows.OpenFeatures(notePrinter(f.stderr), g.x, g.rows, f.weights, in.Last, widths...)
 	if err != nil {
 		return fileRows{}, err
 	}

@@ -127,18 +127,18 @@ func unknownCommand(app *cli.App, arg string) error {
 func programHelp(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, "%s: %s\n\nUsage:\n  %s\n", app.Name, app.Usage, app.UsageText)
 	for _, g := range commandGroups {
-		var some []*cli.Command
+		var commands []*cli.Command
 		for _, c := range app.Commands {
 			if slices.Contains(g.commands, c.Name) {
-				some = append(some, c)
+				commands = append(commands, c)
 			}
 		}
-		slices.SortStableFunc(some, func(x, y *cli.Command) int {
+		slices.SortStableFunc(commands, func(x, y *cli.Command) int {
 			return cmp.Compare(slices.Index(g.commands, x.Name), slices.Index(g.commands, y.Name))
 		})
-		if len(some) > 0 {
+		if len(commands) > 0 {
 			fmt.Fprintf(b, "\n%s:\n", g.name)
-			commandList(b, some)
+			commandList(b, commands)
 		}
 	}
 	b.WriteString("\nTopics (`attach help TOPIC`):\n")
@@ -256,26 +256,26 @@ func writeDefinitions(b *strings.Builder, heads, texts []string) {
 			width = max(width, n)
 		}
 	}
-	hang := strings.Repeat(" ", width+4)
+	indent := strings.Repeat(" ", width+4)
 	for i, h := range heads {
 		n := len([]rune(h))
 		if n > width {
 			fmt.Fprintf(b, "  %s\n", h)
-			writeWrapped(b, texts[i], hang, hang)
+			writeWrapped(b, texts[i], indent, indent)
 			continue
 		}
-		writeWrapped(b, texts[i], "  "+h+strings.Repeat(" ", width-n+2), hang)
+		writeWrapped(b, texts[i], "  "+h+strings.Repeat(" ", width-n+2), indent)
 	}
 }
 
-// writeWrapped prints text in lines of at most helpWidth columns. first is the indent of
-// the first line, and hang that of the other lines.
-func writeWrapped(b *strings.Builder, text, first, hang string) {
+// writeWrapped prints text in lines of at most helpWidth columns. first is the indent of the
+// first line, and indent that of the other lines.
+func writeWrapped(b *strings.Builder, text, first, indent string) {
 	line, empty := first, true
 	for _, word := range strings.Fields(text) {
 		if !empty && len([]rune(line))+1+len([]rune(word)) > helpWidth {
 			b.WriteString(line + "\n")
-			line, empty = hang, true
+			line, empty = indent, true
 		}
 		if !empty {
 			line += " "

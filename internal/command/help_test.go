@@ -18,11 +18,11 @@ import (
 // everyCommand calls visit with each command and subcommand, and with the name that a user
 // types.
 func everyCommand(visit func(name string, c *cli.Command)) {
-	var walk func(before string, commands []*cli.Command)
-	walk = func(before string, commands []*cli.Command) {
+	var walk func(prefix string, commands []*cli.Command)
+	walk = func(prefix string, commands []*cli.Command) {
 		for _, c := range commands {
-			visit(before+c.Name, c)
-			walk(before+c.Name+" ", c.Subcommands)
+			visit(prefix+c.Name, c)
+			walk(prefix+c.Name+" ", c.Subcommands)
 		}
 	}
 	walk("attach ", newApp(nil, io.Discard, io.Discard).Commands)
@@ -31,7 +31,7 @@ func everyCommand(visit func(name string, c *cli.Command)) {
 // TestHelpIsShort checks the help of every command. It must have a summary, a usage,
 // examples, and at most ten flags in each group.
 func TestHelpIsShort(t *testing.T) {
-	listed := 0
+	commandCount := 0
 	everyCommand(func(name string, c *cli.Command) {
 		if n := len([]rune(name + ": " + c.Usage)); c.Usage == "" || n > helpWidth || strings.HasSuffix(c.Usage, ".") {
 			t.Errorf("%s: the summary %q has %d characters with the name", name, c.Usage, n)
@@ -39,9 +39,9 @@ func TestHelpIsShort(t *testing.T) {
 		if !strings.HasPrefix(c.UsageText, name) || c.CustomHelpTemplate == "" {
 			t.Errorf("%s: usage %q, examples %q", name, c.UsageText, c.CustomHelpTemplate)
 		}
-		shown := 0
+		flagCount := 0
 		for _, g := range groupFlags(c.Flags) {
-			shown += len(g.flags)
+			flagCount += len(g.flags)
 			if len(g.flags) > 10 {
 				t.Errorf("%s: %d flags under %q", name, len(g.flags), g.name)
 			}
@@ -52,12 +52,12 @@ func TestHelpIsShort(t *testing.T) {
 				}
 			}
 		}
-		if shown != len(c.Flags) {
-			t.Errorf("%s: help shows %d of %d flags", name, shown, len(c.Flags))
+		if flagCount != len(c.Flags) {
+			t.Errorf("%s: help shows %d of %d flags", name, flagCount, len(c.Flags))
 		}
 		for _, g := range commandGroups {
 			if slices.Contains(g.commands, c.Name) {
-				listed++
+				commandCount++
 			}
 		}
 	})
@@ -65,8 +65,8 @@ func TestHelpIsShort(t *testing.T) {
 	for _, g := range commandGroups {
 		total += len(g.commands)
 	}
-	if listed != total || listed != len(newApp(nil, io.Discard, io.Discard).Commands) {
-		t.Errorf("help lists %d of %d commands", listed, total)
+	if commandCount != total || commandCount != len(newApp(nil, io.Discard, io.Discard).Commands) {
+		t.Errorf("help lists %d of %d commands", commandCount, total)
 	}
 }
 
@@ -89,12 +89,12 @@ func TestReferencePage(t *testing.T) {
 
 // TestGateTopic checks that `attach help gates` explains every figure.
 func TestGateTopic(t *testing.T) {
-	var explained []string
+	var figures []string
 	for _, r := range findTopic("gates").rows {
-		explained = append(explained, strings.Split(r[0], ", ")...)
+		figures = append(figures, strings.Split(r[0], ", ")...)
 	}
 	for _, name := range append(gateFigures(), auditFigures()...) {
-		if !slices.Contains(explained, name) {
+		if !slices.Contains(figures, name) {
 			t.Errorf("`attach help gates` lacks %s", name)
 		}
 	}

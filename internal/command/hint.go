@@ -28,14 +28,14 @@ func addHint(err error, useful func(flag string) bool) error {
 		err = flagError{err}
 	}
 	width := (*batchparts.WidthError)(nil)
-	few := (*rows.TooFewRowsError)(nil)
+	tooFew := (*rows.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
 	noLayer := (*featurize.NoLinearLayerError)(nil)
 	layer := (*batchparts.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
 	doubtful := (*inputs.DoubtError)(nil)
-	named := (*inputs.ClassNameError)(nil)
+	classNameErr := (*inputs.ClassNameError)(nil)
 	tooMany := errors.As(err, &columns) && columns.Have > columns.Takes
 	kind := filekind.Kind("")
 	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
@@ -52,7 +52,7 @@ func addHint(err error, useful func(flag string) bool) error {
 		{tooMany && columns.Columns == nil, "", "remove the others"},
 		{tooMany && useful("target"), "", "name the target with --target, and other columns to leave out with --ignore"},
 		{tooMany, "", "leave columns out with --ignore"},
-		{errors.As(err, &named), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
+		{errors.As(err, &classNameErr), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
 		{errors.As(err, &doubtful), "", "or leave the column out with --ignore, if it is not an input"},
 		{errors.As(err, &text), "text", "name the column with --text"},
 		{notAttach && kind.Rows(), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},
@@ -66,7 +66,7 @@ func addHint(err error, useful func(flag string) bool) error {
 		{isNeedError(err, ood.Needs{Logits: true}), "weights", "pass --weights to compute them from the features"},
 		{isNeedError(err, ood.Needs{Weights: true}), "weights", "pass them with --weights"},
 		{isNeedError(err, ood.Needs{Layers: true}), "", "do not pass --layers 0, or write the features again with `attach features`"},
-		{errors.As(err, &few), "", "give more rows"},
+		{errors.As(err, &tooFew), "", "give more rows"},
 		{errors.As(err, &noLayer), "feature-tensor", "name a tensor with --feature-tensor"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "wrt", "name the input with --wrt"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "feature-tensor", "use another tensor as the features with --feature-tensor"},

@@ -82,7 +82,7 @@ func gradientError(ctx context.Context, model *featurize.Model, o featurize.Grad
 
 // printInfo prints what a model contains. gradient is the result of gradientError. named
 // says whether --feature-tensor named the features.
-func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
+func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradient error) error {
 	printFact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
 		suffix := ""
@@ -109,7 +109,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		if info.Task == attach.Embedding {
 			source = "an output of the model, and its mean over positions where it has any"
 		}
-		if named {
+		if isNamed {
 			source = "named by --feature-tensor"
 		}
 		printFact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, source)
@@ -155,19 +155,19 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 
 // supportedMethods returns the methods whose needs the model meets.
 func supportedMethods(info featurize.Info, differentiable bool) []ood.Method {
-	has := ood.Needs{Trainer: true, Labels: true}
+	available := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
-		has.Features, has.Logits, has.Inputs = true, true, true
-		has.Dropout = info.Feature.Of == nil // attach inserts dropout before the last layer if the model has none
-		has.Network = differentiable
-		has.Weights = info.Exact
-		has.Layers = len(info.Layers) > 0
+		available.Features, available.Logits, available.Inputs = true, true, true
+		available.Dropout = info.Feature.Of == nil // attach inserts dropout before the last layer if the model has none
+		available.Network = differentiable
+		available.Weights = info.Exact
+		available.Layers = len(info.Layers) > 0
 	}
 	switch info.Task {
 	case attach.Regression:
-		has.Logits, has.Labels = false, false
+		available.Logits, available.Labels = false, false
 	case attach.Embedding:
-		has.Logits, has.Dropout = false, false
+		available.Logits, available.Dropout = false, false
 	}
-	return slices.DeleteFunc(detectors(), func(m ood.Method) bool { return fitting.Union(m.Needs, has) != has })
+	return slices.DeleteFunc(detectors(), func(m ood.Method) bool { return fitting.Union(m.Needs, available) != available })
 }

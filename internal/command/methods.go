@@ -52,7 +52,7 @@ func (l *methodsFlags) run(c *cli.Context) error {
 	case l.intervals:
 		methods := methodEntries(intervalMethods())
 		for i := range methods {
-			methods[i].Grid = nil // the grids of interval methods have hundreds of settings
+			methods[i].Grid = nil // not printed, because these grids have hundreds of settings
 		}
 		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:
@@ -113,7 +113,7 @@ func methodEntries(methods []ood.Method) []methodEntry {
 
 // printMethods prints methods and, at the end, how to set their parameters.
 func printMethods(w io.Writer, methods []methodEntry, advice string) error {
-	const hang = "           "
+	const indent = "           "
 	var b strings.Builder
 	for i, m := range methods {
 		if i > 0 {
@@ -121,18 +121,18 @@ func printMethods(w io.Writer, methods []methodEntry, advice string) error {
 		}
 		b.WriteString(m.Name + "\n")
 		writeWrapped(&b, m.Doc, "  ", "  ")
-		writeWrapped(&b, cmp.Or(strings.Join(m.Needs, ", "), "nothing"), "  needs:   ", hang)
+		writeWrapped(&b, cmp.Or(strings.Join(m.Needs, ", "), "nothing"), "  needs:   ", indent)
 		if len(m.Default) > 0 {
-			writeWrapped(&b, m.Default.String(), "  default: ", hang)
+			writeWrapped(&b, m.Default.String(), "  default: ", indent)
 		}
 		if len(m.Grid) > 0 {
 			grid := make([]string, len(m.Grid))
 			for j, p := range m.Grid {
 				grid[j] = p.String()
 			}
-			writeWrapped(&b, strings.Join(grid, " | "), "  grid:    ", hang)
+			writeWrapped(&b, strings.Join(grid, " | "), "  grid:    ", indent)
 		}
-		writeWrapped(&b, m.Ref, "  see:     ", hang)
+		writeWrapped(&b, m.Ref, "  see:     ", indent)
 	}
 	b.WriteString("\n")
 	writeWrapped(&b, advice, "", "")
@@ -159,9 +159,9 @@ func methodTable(first, last string, methods []methodEntry, lastCell func(method
 		if m.Control {
 			name += " (control)"
 		}
-		what, rest := cutSentence(m.Doc)
-		when, _ := cutSentence(rest)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escapeCell(what), escapeCell(when), escapeCell(m.Ref), needs, escapeCell(lastCell(m)))
+		summary, rest := cutSentence(m.Doc)
+		usage, _ := cutSentence(rest)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escapeCell(summary), escapeCell(usage), escapeCell(m.Ref), needs, escapeCell(lastCell(m)))
 	}
 	return b.String()
 }

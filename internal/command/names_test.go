@@ -125,24 +125,24 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	// On a terminal, the names in results are escaped, too.
-	var shown, errs terminalBuffer
-	if code := Run(context.Background(), []string{"predict", fitted, "--x", images, "-o", "-"}, nil, &shown, &errs); code != exitDone {
+	var screen, errs terminalBuffer
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images, "-o", "-"}, nil, &screen, &errs); code != exitDone {
 		t.Fatal(errs.String())
 	}
-	checkPlain(t, "predict on a terminal", shown.String(), strings.Count(table, "\n"))
-	if !strings.Contains(shown.String(), `\x1b.png`) {
-		t.Errorf("a name is lost in %q", shown.String())
+	checkPlain(t, "predict on a terminal", screen.String(), strings.Count(table, "\n"))
+	if !strings.Contains(screen.String(), `\x1b.png`) {
+		t.Errorf("a name is lost in %q", screen.String())
 	}
 	// Names in a preview are escaped, too. Only flags are coloured.
 	t.Setenv("NO_COLOR", "1")
-	shown.Reset()
-	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+	screen.Reset()
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &screen, &errs); code != exitDone {
 		t.Fatal(errs.String())
 	}
-	checkPlain(t, "preview", shown.String(), -1)
+	checkPlain(t, "preview", screen.String(), -1)
 	for _, part := range []string{"  input  ", ` rows; write all rows and columns with -o FILE.csv`} {
-		if !strings.Contains(shown.String(), part) {
-			t.Errorf("the preview lacks %q: %s", part, shown.String())
+		if !strings.Contains(screen.String(), part) {
+			t.Errorf("the preview lacks %q: %s", part, screen.String())
 		}
 	}
 	jsonl := filepath.Join(dir, "p.jsonl")
@@ -205,8 +205,8 @@ func TestTerminal(t *testing.T) {
 	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`
 	for step := 1; step <= len(text); step++ {
-		var shown terminalBuffer
-		w := escapeOnTerminal(&shown)
+		var screen terminalBuffer
+		w := escapeOnTerminal(&screen)
 		for cut := 0; cut < len(text); cut += step {
 			part := text[cut:min(cut+step, len(text))]
 			if n, err := io.WriteString(w, part); n != len(part) || err != nil {
@@ -214,19 +214,19 @@ func TestTerminal(t *testing.T) {
 			}
 		}
 		closeTerminals(w)
-		if shown.String() != want {
-			t.Errorf("in parts of %d bytes: %q, want %q", step, shown.String(), want)
+		if screen.String() != want {
+			t.Errorf("in parts of %d bytes: %q, want %q", step, screen.String(), want)
 		}
 	}
 	var file bytes.Buffer
 	if escapeOnTerminal(&file) != io.Writer(&file) {
 		t.Error("a file is taken for a terminal")
 	}
-	var shown terminalBuffer
-	p := newProgress(escapeOnTerminal(&shown), "a\x1b")
+	var screen terminalBuffer
+	p := newProgress(escapeOnTerminal(&screen), "a\x1b")
 	p.set(1, 1)
-	if shown.String() != "\r\x1b[K"+`a\x1b: 1 of 1` {
-		t.Errorf("progress is %q", shown.String())
+	if screen.String() != "\r\x1b[K"+`a\x1b: 1 of 1` {
+		t.Errorf("progress is %q", screen.String())
 	}
 }
 

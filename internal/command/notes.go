@@ -112,8 +112,8 @@ func calibrationRowsByClass(b *attach.Bundle, o attach.PredictOptions) func(clas
 	return func(class int) int { return counts[class] }
 }
 
-// noteSets prints a note if every prediction set contains a class because it has too few
-// calibration rows.
+// noteSets prints a note if there are too few calibration rows, so that all or some classes
+// are in every prediction set.
 func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	isInEverySet := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }

@@ -238,10 +238,10 @@ func (o *option) set(text string) error {
 		*dest, err = parseInts(text)
 		value = *dest
 	}
-	shown := fmt.Sprintf("%q", text)
+	displayed := fmt.Sprintf("%q", text)
 	switch value.(type) {
 	case int, float64, time.Duration:
-		shown = fmt.Sprint(value)
+		displayed = fmt.Sprint(value)
 	}
 	switch {
 	case err != nil:
@@ -251,7 +251,7 @@ func (o *option) set(text string) error {
 	case text == "":
 		return fmt.Errorf("%s is empty; %s", dashedName(o.name), check(value))
 	}
-	return fmt.Errorf("%s is %s; %s", dashedName(o.name), shown, check(value))
+	return fmt.Errorf("%s is %s; %s", dashedName(o.name), displayed, check(value))
 }
 
 // parseInts parses a list such as "4,1,7".
@@ -319,13 +319,13 @@ func (t table) checkBundleConflicts(b *attach.Bundle, path string) (err error) {
 
 // pick returns the flags with these names.
 func (t table) pick(names ...string) table {
-	var some table
+	var picked table
 	for _, o := range t {
 		if slices.Contains(names, o.name) {
-			some = append(some, o)
+			picked = append(picked, o)
 		}
 	}
-	return some
+	return picked
 }
 
 // find returns the flag with this name, or nil.
@@ -336,8 +336,8 @@ func (t table) find(name string) *option {
 	case "output":
 		name = "o"
 	}
-	if some := t.pick(name); len(some) > 0 {
-		return some[0]
+	if found := t.pick(name); len(found) > 0 {
+		return found[0]
 	}
 	return nil
 }

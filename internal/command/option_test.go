@@ -95,22 +95,22 @@ func TestEveryOptionIsRead(t *testing.T) {
 			if !ok {
 				continue
 			}
-			builds := strings.HasSuffix(f.Name.Name, "Command") || strings.HasSuffix(f.Name.Name, "Option") || strings.HasSuffix(f.Name.Name, "Options")
+			buildsTable := strings.HasSuffix(f.Name.Name, "Command") || strings.HasSuffix(f.Name.Name, "Option") || strings.HasSuffix(f.Name.Name, "Options")
 			ast.Inspect(f, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.UnaryExpr:
-					if field, ok := n.X.(*ast.SelectorExpr); ok && n.Op == token.AND && builds {
+					if field, ok := n.X.(*ast.SelectorExpr); ok && n.Op == token.AND && buildsTable {
 						bound[field.Sel.Name] = true
 					}
 				case *ast.AssignStmt:
-					if !builds {
+					if !buildsTable {
 						for _, e := range n.Rhs {
 							ast.Inspect(e, func(n ast.Node) bool { return recordField(n, read) })
 						}
 						return false
 					}
 				default:
-					return builds || recordField(n, read)
+					return buildsTable || recordField(n, read)
 				}
 				return true
 			})

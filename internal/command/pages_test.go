@@ -538,18 +538,18 @@ const anyLines = "..."
 // line of dots, the result keeps as many lines before and after the dots.
 func updatedOutput(printed, shown string) []string {
 	all := outputLines(printed)
-	old := strings.Split(strings.TrimRight(shown, "\n"), "\n")
-	first := slices.IndexFunc(old, isDots)
+	oldLines := strings.Split(strings.TrimRight(shown, "\n"), "\n")
+	first := slices.IndexFunc(oldLines, isDots)
 	if first < 0 {
 		return all
 	}
-	rest := slices.Clone(old)
+	rest := slices.Clone(oldLines)
 	slices.Reverse(rest)
 	last := slices.IndexFunc(rest, isDots)
 	if first+last >= len(all) {
 		return all
 	}
-	return slices.Concat(all[:first], []string{old[first]}, all[len(all)-last:])
+	return slices.Concat(all[:first], []string{oldLines[first]}, all[len(all)-last:])
 }
 
 func isDots(line string) bool { return strings.TrimSpace(line) == anyLines }
@@ -594,10 +594,10 @@ func sameFrom(printed, shown []string, timed *int) bool {
 }
 
 var (
-	durations = regexp.MustCompile(`\b[\d.,]+ (s|ms|µs|min)\b`)
-	digests   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
-	moments   = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?`)
-	numbers   = regexp.MustCompile(`\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?`)
+	durations  = regexp.MustCompile(`\b[\d.,]+ (s|ms|µs|min)\b`)
+	digests    = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	timestamps = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?`)
+	numbers    = regexp.MustCompile(`\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?`)
 )
 
 // sameLine reports whether two lines are equal except for times, digests and white space.
@@ -608,7 +608,7 @@ func sameLine(printed, shown string, timed int) bool {
 	for i, line := range []string{printed, shown} {
 		line = durations.ReplaceAllString(line, "TIME $1")
 		line = digests.ReplaceAllString(line, "DIGEST")
-		line = moments.ReplaceAllString(line, "MOMENT")
+		line = timestamps.ReplaceAllString(line, "MOMENT")
 		cells := strings.Fields(line)
 		line = strings.Join(cells[:max(0, len(cells)-timed)], " ")
 		texts[i] = numbers.ReplaceAllStringFunc(line, func(n string) string {

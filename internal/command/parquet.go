@@ -81,7 +81,7 @@ func parquetNode(value any) parquet.Node {
 	case bool:
 		return parquet.Leaf(parquet.BooleanType)
 	case number:
-		if v.single {
+		if v.isFloat32 {
 			return parquet.Leaf(parquet.FloatType)
 		}
 		return parquet.Leaf(parquet.DoubleType)
@@ -148,7 +148,7 @@ func parquetValue(value any) parquet.Value {
 	case bool:
 		return parquet.BooleanValue(v)
 	case number:
-		if v.single {
+		if v.isFloat32 {
 			return parquet.FloatValue(float32(v.x))
 		}
 		return parquet.DoubleValue(v.x)

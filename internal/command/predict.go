@@ -239,11 +239,11 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 	add := func(name string, value func(attach.Prediction) any) {
 		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
 	}
-	target := func(name string, single bool, get func(attach.Target) float64) {
+	target := func(name string, isFloat32 bool, get func(attach.Target) float64) {
 		add(name, func(p attach.Prediction) any {
 			list := make([]number, len(p.Targets))
 			for i, t := range p.Targets {
-				list[i] = number{get(t), single}
+				list[i] = number{get(t), isFloat32}
 			}
 			if len(list) == 1 {
 				return list[0]
@@ -357,12 +357,12 @@ func (r *predictResult) flagSummary() string {
 	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
 		return ""
 	}
-	calibrationRows, mistakes := calibrationRowsByClass(r.bundle, r.options), 0.
+	calibrationRows, falseAlarms := calibrationRowsByClass(r.bundle, r.options), 0.
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
-		mistakes += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(calibrationRows(class), alpha))
+		falseAlarms += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(calibrationRows(class), alpha))
 	}
-	expected := "about " + display.Count(int(math.Round(mistakes)))
-	if mistakes < .5 {
+	expected := "about " + display.Count(int(math.Round(falseAlarms)))
+	if falseAlarms < .5 {
 		expected = "fewer than 1"
 	}
 	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)

@@ -157,9 +157,9 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 // predictions, because people compare the two. Numbers go to the end, because they may be
 // many.
 func addCells(predictions, cells []report.Column) []report.Column {
-	reasons := slices.IndexFunc(predictions, func(c report.Column) bool { return columnRank(c) == 0 })
-	if reasons < 0 {
-		reasons = len(predictions)
+	split := slices.IndexFunc(predictions, func(c report.Column) bool { return columnRank(c) == 0 })
+	if split < 0 {
+		split = len(predictions)
 	}
 	var texts, numbers []report.Column
 	for _, c := range cells {
@@ -169,7 +169,7 @@ func addCells(predictions, cells []report.Column) []report.Column {
 			numbers = append(numbers, c)
 		}
 	}
-	return slices.Concat(predictions[:reasons], texts, predictions[reasons:], numbers)
+	return slices.Concat(predictions[:split], texts, predictions[split:], numbers)
 }
 
 // columnRank returns the sort key of a column. The name of the row comes first, and then the

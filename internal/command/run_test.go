@@ -135,8 +135,8 @@ func TestGateStatus(t *testing.T) {
 		t.Fatal("the fit failed")
 	}
 	for _, tt := range []struct {
-		gate, says string
-		code       int
+		gate, message string
+		code          int
 	}{
 		{"coverage<0", "", exitDone},
 		{"coverage<.999", "attach: failed: coverage<.999 (it is ", exitGate},
@@ -147,7 +147,7 @@ func TestGateStatus(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Run(context.Background(), []string{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300", "--fail-if", tt.gate}, nil, &stdout, &stderr)
-		if code != tt.code || !strings.Contains(stderr.String(), tt.says) || (stdout.Len() > 0) != (code == exitDone || code == exitGate || code == exitFailed) {
+		if code != tt.code || !strings.Contains(stderr.String(), tt.message) || (stdout.Len() > 0) != (code == exitDone || code == exitGate || code == exitFailed) {
 			t.Errorf("%s: exit code %d, stdout of %d bytes, stderr %q", tt.gate, code, stdout.Len(), stderr.String())
 		}
 	}

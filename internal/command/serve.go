@@ -141,9 +141,9 @@ func (f *serveFlags) run(c *cli.Context) error {
 		break
 	}
 	f.Log.Info("ending")
-	grace, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
+	graceCtx, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
 	defer end()
-	if !listeners.drain(grace) {
+	if !listeners.drain(graceCtx) {
 		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
 	if err = errors.Join(err, monitors.save(context.WithoutCancel(ctx))); err != nil {
@@ -267,9 +267,9 @@ func (f *serveFlags) tracing(ctx context.Context) (p trace.TracerProvider, flush
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(resources))
 	return provider, func() {
-		ending, end := context.WithTimeout(context.WithoutCancel(ctx), defaultGrace)
+		graceCtx, end := context.WithTimeout(context.WithoutCancel(ctx), defaultGrace)
 		defer end()
-		provider.Shutdown(ending)
+		provider.Shutdown(graceCtx)
 	}, nil
 }
 

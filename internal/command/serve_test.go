@@ -78,15 +78,15 @@ func startServer(t *testing.T, args ...string) (address string, end func() (code
 func startServerGRPC(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	log, ended := &serverLog{}, make(chan int, 1)
+	log, status := &serverLog{}, make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, append([]string{"serve", "--http", "127.0.0.1:0"}, args...), nil, io.Discard, log)
+		status <- Run(ctx, append([]string{"serve", "--http", "127.0.0.1:0"}, args...), nil, io.Discard, log)
 	}()
 	address = "http://" + log.find(t, "listening", "http")
 	log.find(t, "ready", "level")
 	return address, func() string { return log.find(t, "listening", "grpc") }, func() (int, string) {
 		cancel()
-		return <-ended, log.all.String()
+		return <-status, log.all.String()
 	}
 }
 
@@ -312,9 +312,9 @@ func TestServeTraces(t *testing.T) {
 	defer receiver.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.URL)
 	address, end := startServer(t, path, "--grpc", "", "--traces")
-	good := `{"inputs": [` + onesTensor("input_ids", "INT64", 1, 5) + "," + onesTensor("attention_mask", "INT64", 1, 5) + `]}`
+	validRequest := `{"inputs": [` + onesTensor("input_ids", "INT64", 1, 5) + "," + onesTensor("attention_mask", "INT64", 1, 5) + `]}`
 	const trace = "0af7651916cd43dd8448eb211c80319c"
-	for _, body := range []string{good, good, `{}`} {
+	for _, body := range []string{validRequest, validRequest, `{}`} {
 		r, err := http.NewRequest("POST", address+"/v2/models/m/infer", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -438,11 +438,11 @@ func TestServeSets(t *testing.T) {
 func TestServeKinds(t *testing.T) {
 	dir, models := t.TempDir(), "../../testmodels/"
 	kinds := []struct {
-		name   string
-		fit    []string
-		inputs string
-		rows   string // content of the input file of attach predict
-		like   string // name of the result column to compare
+		name         string
+		fit          []string
+		inputs       string
+		rows         string // content of the input file of attach predict
+		resultColumn string // name of the result column to compare
 	}{
 		{"tokens", []string{models + "odd/tokens.onnx", "--x", models + "odd/tokens.npz"}, onesTensor("input_ids", "INT64", 1, 5) + "," + onesTensor("attention_mask", "INT64", 1, 5),
 			`{"input_ids": [1, 1, 1, 1, 1], "attention_mask": [1, 1, 1, 1, 1]}`, "ood_score"},
@@ -452,11 +452,11 @@ func TestServeKinds(t *testing.T) {
 		{"groups", []string{models + "tables/ridge.onnx", "--x", filepath.Join(dir, "hours.csv"), "--target", "hours", "--groups", "site"},
 			onesTensor("x", "FP32", 1, 4) + `, {"name": "group", "datatype": "BYTES", "shape": [1], "data": ["a"]}`, "temperature,age,load,voltage,site\n1,1,1,1,a\n", "lower"},
 	}
-	hours, err := os.ReadFile(models + "tables/hours_fit.csv")
+	table, err := os.ReadFile(models + "tables/hours_fit.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := strings.Split(strings.TrimSpace(string(hours)), "\n")
+	rows := strings.Split(strings.TrimSpace(string(table)), "\n")
 	for i := range rows {
 		rows[i] += "," + []string{"a", "b"}[i%2]
 	}
@@ -505,7 +505,7 @@ func TestServeKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := strconv.ParseFloat(table[1][slices.Index(table[0], k.like)], 64)
+		want, err := strconv.ParseFloat(table[1][slices.Index(table[0], k.resultColumn)], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -522,16 +522,16 @@ func TestServeKinds(t *testing.T) {
 		}
 		compared := false
 		for _, o := range answer.Outputs {
-			if o.Name != k.like {
+			if o.Name != k.resultColumn {
 				continue
 			}
 			compared = true
 			if got := o.Data[0].(float64); math.Abs(got-want) > 1e-6*math.Abs(want) {
-				t.Errorf("%s: %s is %v, predict says %v", k.name, k.like, got, want)
+				t.Errorf("%s: %s is %v, predict says %v", k.name, k.resultColumn, got, want)
 			}
 		}
 		if !compared {
-			t.Errorf("%s: there is no output %s", k.name, k.like)
+			t.Errorf("%s: there is no output %s", k.name, k.resultColumn)
 		}
 	}
 }

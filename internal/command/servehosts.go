@@ -14,8 +14,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// hostGuard rejects requests that a web page makes a browser send. The page could not reach
-// the server itself, but the browser can.
+// hostGuard rejects requests that a web page sends through a browser. The browser may reach
+// the server even if the page's own host cannot.
 type hostGuard struct {
 	allowed   []string // values of --allow-host, without ports
 	checkHost bool     // whether a request must name this machine or an allowed host
@@ -51,10 +51,10 @@ func (g hostGuard) checkName(host string) error {
 	return fmt.Errorf("the request is for host %.100q, and this server is for localhost; start it with --allow-host NAME if a proxy sends this name", name)
 }
 
-// wrap wraps a handler with the guard. It also rejects requests that a page of another site
-// makes a browser post.
+// wrap returns a handler that checks the host of each request before it calls next. It also
+// rejects POST requests that a page of another site sends through a browser.
 func (g hostGuard) wrap(next http.Handler) http.Handler {
-	refuse := func(w http.ResponseWriter, err error) {
+	reject := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that has gone away needs no response
@@ -62,13 +62,13 @@ func (g hostGuard) wrap(next http.Handler) http.Handler {
 	crossSite := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.checkName(r.Host); err != nil {
-			refuse(w, err)
+			reject(w, err)
 			return
 		}
 		origin, err := url.Parse(r.Header.Get("Origin"))
-		trusted := err == nil && slices.Contains(g.allowed, hostname(origin.Host))
-		if !trusted && crossSite.Check(r) != nil {
-			refuse(w, errors.New("the request comes from a web page of another site; start the server with --allow-host NAME to trust the pages of a host"))
+		fromAllowedHost := err == nil && slices.Contains(g.allowed, hostname(origin.Host))
+		if !fromAllowedHost && crossSite.Check(r) != nil {
+			reject(w, errors.New("the request comes from a web page of another site; start the server with --allow-host NAME to trust the pages of a host"))
 			return
 		}
 		next.ServeHTTP(w, r)

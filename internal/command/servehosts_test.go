@@ -24,7 +24,7 @@ func TestHostGuard(t *testing.T) {
 		address net.Addr
 		host    string
 		headers map[string]string
-		refused string
+		reason  string
 	}{
 		{name: "localhost", address: loopback, host: "localhost:8080"},
 		{name: "upper case", address: loopback, host: "LOCALHOST."},
@@ -32,20 +32,20 @@ func TestHostGuard(t *testing.T) {
 		{name: "IPv6", address: loopback, host: "[::1]:8080"},
 		{name: "IPv6 without a port", address: &net.TCPAddr{IP: net.IPv6loopback}, host: "[::1]"},
 		{name: "allowed", address: loopback, host: "models.example"},
-		{name: "rebound", address: loopback, host: "evil.example:8080", refused: "--allow-host"},
-		{name: "prefix", address: loopback, host: "localhost.evil.example", refused: "--allow-host"},
-		{name: "rebound IPv6", address: &net.TCPAddr{IP: net.IPv6loopback}, host: "evil.example", refused: "--allow-host"},
-		{name: "empty", address: loopback, host: "", refused: "--allow-host"},
+		{name: "rebound", address: loopback, host: "evil.example:8080", reason: "--allow-host"},
+		{name: "prefix", address: loopback, host: "localhost.evil.example", reason: "--allow-host"},
+		{name: "rebound IPv6", address: &net.TCPAddr{IP: net.IPv6loopback}, host: "evil.example", reason: "--allow-host"},
+		{name: "empty", address: loopback, host: "", reason: "--allow-host"},
 		{name: "every interface", address: all, host: "evil.example"},
-		{name: "form of another site", address: loopback, host: "localhost", headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, refused: "another site"},
-		{name: "older browser", address: all, host: "server:8080", headers: map[string]string{"Origin": "https://evil.example"}, refused: "another site"},
-		{name: "sandboxed page", address: all, host: "server:8080", headers: map[string]string{"Origin": "null"}, refused: "another site"},
+		{name: "form of another site", address: loopback, host: "localhost", headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, reason: "another site"},
+		{name: "older browser", address: all, host: "server:8080", headers: map[string]string{"Origin": "https://evil.example"}, reason: "another site"},
+		{name: "sandboxed page", address: all, host: "server:8080", headers: map[string]string{"Origin": "null"}, reason: "another site"},
 		{name: "own page", address: all, host: "server:8080", headers: map[string]string{"Origin": "http://server:8080"}},
 		{name: "page of an allowed host", address: all, host: "server:8080", headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://models.example"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			served := false
-			handler := newHostGuard([]string{"Models.example"}, c.address).wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
+			reached := false
+			handler := newHostGuard([]string{"Models.example"}, c.address).wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 			r := httptest.NewRequest(http.MethodPost, "/v2/models/digits/infer", strings.NewReader("{}"))
 			r.Host = c.host
 			for name, value := range c.headers {
@@ -53,8 +53,8 @@ func TestHostGuard(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
-			if rejected := c.refused != ""; served == rejected || rejected && (w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), c.refused)) {
-				t.Errorf("served %v, %d %s; want refused %q", served, w.Code, w.Body, c.refused)
+			if rejected := c.reason != ""; reached == rejected || rejected && (w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), c.reason)) {
+				t.Errorf("served %v, %d %s; want refused %q", reached, w.Code, w.Body, c.reason)
 			}
 		})
 	}

@@ -166,8 +166,8 @@ func writeJPEGs(t *testing.T, dir string) {
 		content := b.Bytes()
 		if i%5 == 0 {
 			// Insert an EXIF orientation tag after the first two bytes of the JPEG file.
-			turned := "\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
-			content = slices.Concat(content[:2], []byte(turned), content[2:])
+			orientation := "\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
+			content = slices.Concat(content[:2], []byte(orientation), content[2:])
 		}
 		write(fmt.Sprintf("digit_%02d.jpg", i), content)
 	}

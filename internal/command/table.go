@@ -25,10 +25,10 @@ type field struct {
 }
 
 // number is a number in a table. It is written with nine digits or, if it is a float32
-// (single), with as many digits as identify it.
+// (isFloat32), with as many digits as identify it.
 type number struct {
-	x      float64
-	single bool
+	x         float64
+	isFloat32 bool
 }
 
 // samples holds the samples of each target.
@@ -38,7 +38,7 @@ func (n number) String() string {
 	switch {
 	case math.IsInf(n.x, 0) || math.IsNaN(n.x):
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(n.x), "+"))
-	case n.single:
+	case n.isFloat32:
 		return strconv.FormatFloat(n.x, 'g', -1, 32)
 	}
 	return strconv.FormatFloat(n.x, 'g', 9, 64)
@@ -275,7 +275,7 @@ func (t *npzTable) write(row []field) error {
 
 func growNumbers(a *rows.Array, list []number) {
 	for _, n := range list {
-		if n.single {
+		if n.isFloat32 {
 			grow(a, float32(n.x))
 		} else {
 			grow(a, n.x)
@@ -284,8 +284,8 @@ func growNumbers(a *rows.Array, list []number) {
 }
 
 func grow[T any](a *rows.Array, x T) {
-	old, _ := a.Data.([]T)
-	a.Data = append(old, x)
+	values, _ := a.Data.([]T)
+	a.Data = append(values, x)
 }
 
 func (t *npzTable) close() error { return npy.WriteNPZ(t.w, t.arrays, false) }

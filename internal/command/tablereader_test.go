@@ -25,7 +25,7 @@ const hoursAttach = "../../tables/testdata/hours.attach"
 // and errors as attach predict.
 func TestTablesAsCommand(t *testing.T) {
 	const lines = "36.327,141.23,0.45227,12.278\n-0.44532,1292.7,0.30451,11.257\n"
-	headed := "temperature,age,load,voltage\n" + lines
+	withHeader := "temperature,age,load,voltage\n" + lines
 	type row struct {
 		ID          string  `parquet:"id"`
 		Voltage     float64 `parquet:"voltage"`
@@ -33,35 +33,35 @@ func TestTablesAsCommand(t *testing.T) {
 		Temperature float64 `parquet:"temperature"`
 		Age         float64 `parquet:"age"`
 	}
-	var packed bytes.Buffer
-	if err := parquet.Write(&packed, []row{{"x", 12.278, 0.45227, 36.327, 141.23}, {"y", 11.257, 0.30451, -0.44532, 1292.7}}); err != nil {
+	var parquetFile bytes.Buffer
+	if err := parquet.Write(&parquetFile, []row{{"x", 12.278, 0.45227, 36.327, 141.23}, {"y", 11.257, 0.30451, -0.44532, 1292.7}}); err != nil {
 		t.Fatal(err)
 	}
-	cases := []struct{ name, text, says string }{
-		{"rows.csv", headed, ""},
+	cases := []struct{ name, text, message string }{
+		{"rows.csv", withHeader, ""},
 		{"lines.csv", lines, ""},
 		{"order.csv", "hours,voltage,id,load,temperature,age\n3,12.278,a,0.45227,36.327,141.23\n", ""},
 		{"quoted.csv", `"temperature","age","load","voltage"` + "\n" + strings.ReplaceAll(lines, ",", `,`), ""},
-		{"semicolons.csv", strings.ReplaceAll(headed, ",", ";"), ""},
-		{"tabs.tsv", strings.ReplaceAll(headed, ",", "\t"), ""},
-		{"blanks.txt", strings.ReplaceAll(headed, ",", " "), ""},
+		{"semicolons.csv", strings.ReplaceAll(withHeader, ",", ";"), ""},
+		{"tabs.tsv", strings.ReplaceAll(withHeader, ",", "\t"), ""},
+		{"blanks.txt", strings.ReplaceAll(withHeader, ",", " "), ""},
 		{"rows.jsonl", `{"age": 141.23, "load": 0.45227, "voltage": 12.278, "temperature": 36.327, "kind": "a"}` + "\n", ""},
-		{"rows.parquet", packed.String(), ""},
-		{"missing.csv", strings.Replace(headed, "load", "weight", 1), `it lacks the column "load" of the fit`},
-		{"twice.csv", strings.Replace(headed, "load", "age", 1), "two columns are named"},
-		{"comma.csv", strings.ReplaceAll(strings.ReplaceAll(headed, ",", ";"), ".", ","), "decimal comma, or thousands separator?"},
-		{"gap.csv", headed + "1,,3,4\n", `line 4, column "age": the cell is empty; fill it, or leave the row out`},
-		{"text.csv", headed + "1,x,3,4\n", `line 4, column "age": "x" is not a number`},
-		{"short.csv", headed + "1,2,3\n", "line 4: it has 3 columns, but earlier lines have 4"},
+		{"rows.parquet", parquetFile.String(), ""},
+		{"missing.csv", strings.Replace(withHeader, "load", "weight", 1), `it lacks the column "load" of the fit`},
+		{"twice.csv", strings.Replace(withHeader, "load", "age", 1), "two columns are named"},
+		{"comma.csv", strings.ReplaceAll(strings.ReplaceAll(withHeader, ",", ";"), ".", ","), "decimal comma, or thousands separator?"},
+		{"gap.csv", withHeader + "1,,3,4\n", `line 4, column "age": the cell is empty; fill it, or leave the row out`},
+		{"text.csv", withHeader + "1,x,3,4\n", `line 4, column "age": "x" is not a number`},
+		{"short.csv", withHeader + "1,2,3\n", "line 4: it has 3 columns, but earlier lines have 4"},
 		{"wide.csv", strings.ReplaceAll(lines, "\n", ",1\n"), "it has 5 columns, and the model takes 4"},
-		{"quote.csv", headed + "\"1,2,3,4\n5,6,7,8\n", "a quote is not closed"},
+		{"quote.csv", withHeader + "\"1,2,3,4\n5,6,7,8\n", "a quote is not closed"},
 		{"header.csv", "temperature,age,load,voltage\n", "there are no rows below its header"},
 		{"empty.csv", "", "there are no rows"},
 		{"big.jsonl", `{"age": 1e39, "load": 1, "voltage": 1, "temperature": 1}` + "\n", "is too large for float32"},
 		{"list.jsonl", "[1, 2]\n", "every line must be a JSON object"},
 		{"none.csv", "\x00", ""},
-		{"ids.csv", headed + "1,9007199254740993,3,4\n", ""},
-		{"torn.parquet", packed.String()[:packed.Len()-9], "parquet"},
+		{"ids.csv", withHeader + "1,9007199254740993,3,4\n", ""},
+		{"torn.parquet", parquetFile.String()[:parquetFile.Len()-9], "parquet"},
 	}
 	useTestRuntime(t)
 	b, err := attach.Open(hoursAttach)
@@ -100,13 +100,13 @@ func TestTablesAsCommand(t *testing.T) {
 			}
 		}
 		if code != exitDone {
-			if err == nil || !strings.Contains(stderr.String(), err.Error()) || !strings.Contains(err.Error(), c.says) {
+			if err == nil || !strings.Contains(stderr.String(), err.Error()) || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("%s: error %v, and the command says %s", c.name, err, stderr.String())
 			}
 			continue
 		}
-		if err != nil || c.says != "" {
-			t.Errorf("%s: error %v, want %q; the command gives none", c.name, err, c.says)
+		if err != nil || c.message != "" {
+			t.Errorf("%s: error %v, want %q; the command gives none", c.name, err, c.message)
 			continue
 		}
 		for _, note := range table.Notes {
@@ -114,7 +114,7 @@ func TestTablesAsCommand(t *testing.T) {
 				t.Errorf("%s: note %q, and the command says %s", c.name, note, stderr.String())
 			}
 		}
-		if noted := strings.Count(stderr.String(), "note: "+path); noted != len(table.Notes) {
+		if notes := strings.Count(stderr.String(), "note: "+path); notes != len(table.Notes) {
 			t.Errorf("%s: notes %q, and the command says %s", c.name, table.Notes, stderr.String())
 		}
 		content, err := os.ReadFile(out)
