@@ -183,16 +183,16 @@ func featureChart(a *audit.Audit) (*chart, error) {
 	x, y := mapSlice(points, func(p audit.Point) float64 { return p.X }), mapSlice(points, func(p audit.Point) float64 { return p.Y })
 	c := newChart("first principal component", "second principal component", span{slices.Min(x), slices.Max(x)}.widened(), span{slices.Min(y), slices.Max(y)}.widened(), chartWidth, 5, 5)
 	c.Title = "Features"
-	var worst strings.Builder
+	var highest strings.Builder
 	for _, p := range points {
 		dot := c.svgPath([]point{{p.X, p.Y}}) + "h0"
 		if p.Worst {
-			worst.WriteString(dot)
+			highest.WriteString(dot)
 		} else {
 			c.Dots += dot
 		}
 	}
-	c.Marks = []shape{{1, worst.String()}}
+	c.Marks = []shape{{1, highest.String()}}
 	c.Key = []legendEntry{{1, "the highest scores"}}
 	c.Note = "The two directions in which features vary most. Small dots: a sample of all inputs."
 	return &c, nil

@@ -42,7 +42,7 @@ type verdict struct {
 // grid is a table. Some of its cells contain a small drawing.
 type grid struct {
 	Title    string // shown above the table of a page
-	Name     string // in a text, replaces the head of a first column of words, or heads an empty first column
+	Name     string // in a text, head of the first column of words or of an added empty column
 	Heads    []columnHead
 	Rows     [][]cell
 	Below    []string // sentences below the table
@@ -203,15 +203,15 @@ func intervalGlyph(axis span, low, value, high float64) (g *glyph, position func
 	return &glyph{Width: width, Height: height, Low: position(low), At: position(value), High: position(high)}, position
 }
 
-// rankRows sorts the rows of a page by their rates. worst is "most" to put the highest rate
-// first, or "least" to put the lowest rate first.
-func (g *grid) rankRows(worst string, list []evaluate.Rate) {
-	g.worstEnd, g.rowOrder = worst, make([]int, len(list))
+// rankRows sorts the rows of a page by their rates. worstEnd is "most" to put the highest
+// rate first, or "least" to put the lowest rate first.
+func (g *grid) rankRows(worstEnd string, list []evaluate.Rate) {
+	g.worstEnd, g.rowOrder = worstEnd, make([]int, len(list))
 	for i := range g.rowOrder {
 		g.rowOrder[i] = i
 	}
 	slices.SortStableFunc(g.rowOrder, func(a, b int) int { return cmp.Compare(list[a].Fraction, list[b].Fraction) })
-	if worst == "most" {
+	if worstEnd == "most" {
 		slices.Reverse(g.rowOrder)
 	}
 }

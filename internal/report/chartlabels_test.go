@@ -46,8 +46,8 @@ func TestChartLabelsFit(t *testing.T) {
 			}
 			page := renderPage(t, Evaluation("m.attach", "x.csv", e))
 			svg := between(t, page, "<h4>Intervals at", "</svg>")
-			box := viewBox.FindStringSubmatch(svg)
-			if box == nil {
+			viewBoxValues := viewBox.FindStringSubmatch(svg)
+			if viewBoxValues == nil {
 				t.Fatalf("there is no chart:\n%.500s", svg)
 			}
 			number := func(s string) float64 {
@@ -57,8 +57,8 @@ func TestChartLabelsFit(t *testing.T) {
 				}
 				return x
 			}
-			left, top := number(box[1]), number(box[2])
-			right, bottom := left+number(box[3]), top+number(box[4])
+			left, top := number(viewBoxValues[1]), number(viewBoxValues[2])
+			right, bottom := left+number(viewBoxValues[3]), top+number(viewBoxValues[4])
 			end, ticks := left, map[string]bool{}
 			for _, m := range chartText.FindAllStringSubmatch(svg, -1) {
 				x, y, width := number(m[1]), number(m[2]), advance(m[4])

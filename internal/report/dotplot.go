@@ -32,9 +32,9 @@ type dotRow struct {
 	Marks         []float64 // positions of the configurations
 }
 
-// newDotplot draws the ranked methods. drawn holds their rows of the table, in the same
+// newDotplot draws the ranked methods. rows holds their rows of the table, in the same
 // order.
-func newDotplot(methods []compare.MethodReport, drawn []methodRow) dotplot {
+func newDotplot(methods []compare.MethodReport, rows []methodRow) dotplot {
 	const rowHeight, letters, left, right = 22.0, 24, 178.0, 50.0
 	d := dotplot{Width: chartWidth, RowHeight: rowHeight}
 	axis := span{chanceAUROC, 1}
@@ -52,7 +52,7 @@ func newDotplot(methods []compare.MethodReport, drawn []methodRow) dotplot {
 		}
 		top := rowHeight * float64(len(d.Rows))
 		newRow := dotRow{
-			Method: i, Name: string(name), Value: display.Fixed(m.AUROC.Mean, 3), Color: drawn[i].Color, Control: m.Control, Top: top, Y: top + rowHeight/2,
+			Method: i, Name: string(name), Value: display.Fixed(m.AUROC.Mean, 3), Color: rows[i].Color, Control: m.Control, Top: top, Y: top + rowHeight/2,
 			Low: position(m.AUROC.Mean), At: position(m.AUROC.Mean), High: position(m.AUROC.Mean), Below: m.AUROC.Mean < chanceAUROC,
 		}
 		if m.CI != nil {

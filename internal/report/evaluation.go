@@ -159,7 +159,7 @@ func guaranteesBlock(e *evaluate.Evaluation) block {
 	styles := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}
 	type tally struct{ verdict, kind, part string }
 	counts, all := map[tally]int{}, map[string]int{}
-	named := map[string]int{hypothesis.Violated: maxNamed, hypothesis.TooFewRows: maxNamed}
+	maxSentences := map[string]int{hypothesis.Violated: maxNamed, hypothesis.TooFewRows: maxNamed}
 	var tallies []tally
 	for _, p := range e.Guarantees {
 		v := verdict{Label: withSpaces(p.Verdict), Style: styles[p.Verdict], Subject: kindName(p.Kind), Message: p.Message, Advice: p.Advice}
@@ -176,7 +176,7 @@ func guaranteesBlock(e *evaluate.Evaluation) block {
 				tallies = append(tallies, key)
 			}
 			v.Subject += " of " + p.Part + " " + p.Name
-			if counts[key]++; counts[key] > named[p.Verdict] {
+			if counts[key]++; counts[key] > maxSentences[p.Verdict] {
 				b.Folded = append(b.Folded, v)
 				continue
 			}
@@ -184,12 +184,12 @@ func guaranteesBlock(e *evaluate.Evaluation) block {
 		b.Verdicts = append(b.Verdicts, v)
 	}
 	for _, key := range tallies {
-		more := ""
-		if named[key.verdict] > 0 {
-			more = " more"
+		suffix := ""
+		if maxSentences[key.verdict] > 0 {
+			suffix = " more"
 		}
-		if n := counts[key] - named[key.verdict]; n > 0 {
-			message := fmt.Sprintf("%s, in %d%s of %s", key.kind, n, more, rows.Count(all[key.kind], key.part))
+		if n := counts[key] - maxSentences[key.verdict]; n > 0 {
+			message := fmt.Sprintf("%s, in %d%s of %s", key.kind, n, suffix, rows.Count(all[key.kind], key.part))
 			b.Verdicts = append(b.Verdicts, verdict{Label: withSpaces(key.verdict), Style: styles[key.verdict], Message: message})
 		}
 	}
@@ -365,9 +365,9 @@ func (g *grid) addWidths(name string, list []evaluate.Rate) {
 }
 
 // addPartsTable adds a table of rates by class, group or decile. The table has a column of
-// widths unless width is empty. A page adds suffix to the title. worst is "most" or
+// widths unless width is empty. A page adds suffix to the title. worstEnd is "most" or
 // "least", as in rankRows. It is empty for deciles, because they keep their order.
-func (b *block) addPartsTable(part, title, suffix, rate, worst string, list []evaluate.Rate, width string) {
+func (b *block) addPartsTable(part, title, suffix, rate, worstEnd string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return
 	}
@@ -377,8 +377,8 @@ func (b *block) addPartsTable(part, title, suffix, rate, worst string, list []ev
 	if width != "" {
 		g.addWidths(width, list)
 	}
-	if worst != "" {
-		g.rankRows(worst, list)
+	if worstEnd != "" {
+		g.rankRows(worstEnd, list)
 	}
 	b.Tables = append(b.Tables, g)
 }

@@ -68,19 +68,19 @@ func partNames(classes, groups int) (class, group func(i int) string) {
 func sampleClassifier(classes, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	className, groupName := partNames(classes, groups)
-	alarm, right := newRate("", .05, 52, 1000), newRate("", 0, 910, 1000)
+	falseAlarms, accuracy := newRate("", .05, 52, 1000), newRate("", 0, 910, 1000)
 	e := &evaluate.Evaluation{
 		Task: attach.Classification, Rows: 1000, CalibrationRows: 500, Alpha: .05, Level: .9,
 		Guarantees: []evaluate.Guarantee{
-			{Kind: "false_alarm_rate", Rate: alarm, Verdict: "met", Message: "5.2 % of 1000 rows are flagged"},
+			{Kind: "false_alarm_rate", Rate: falseAlarms, Verdict: "met", Message: "5.2 % of 1000 rows are flagged"},
 			{Kind: "set_coverage", Rate: newRate("", .9, 700, 1000), Verdict: "violated", Message: "70 % are held", Advice: "calibrate again"},
 			{Kind: "selective_error", Rate: newRate("", .01, 1, 20), Verdict: "too_few_rows", Message: "5 % are wrong", Advice: "take more rows"},
 		},
 		Notes: []evaluate.Note{{Message: "Something looks wrong", Advice: "look"}},
-		Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate("", .01, 12, 1000), alarm}, PValues: newHistogram(70, 50, 30, 50),
+		Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate("", .01, 12, 1000), falseAlarms}, PValues: newHistogram(70, 50, 30, 50),
 			ByClass: randomRates(rng, className, classes, .05), ByGroup: randomRates(rng, groupName, groups, .05)},
 		Classifier: &evaluate.Classifier{
-			Accuracy: &right, AccuracyFlagged: &right, AccuracyUnflagged: &right, Temperature: 1.7, AURC: .0123, AURCOODScore: pointerTo(.0456),
+			Accuracy: &accuracy, AccuracyFlagged: &accuracy, AccuracyUnflagged: &accuracy, Temperature: 1.7, AURC: .0123, AURCOODScore: pointerTo(.0456),
 			ByClass: randomRates(rng, className, classes, .9), ByGroup: randomRates(rng, groupName, groups, .9),
 			Uncalibrated: evaluate.Reliability{ECE: .08, NLL: pointerTo(.5), Bins: []evaluate.Rate{newRate("", .5, 20, 50), newRate("", .9, 800, 950)}},
 			Calibrated:   &evaluate.Reliability{ECE: .02, NLL: pointerTo(.4), Bins: []evaluate.Rate{newRate("", .45, 22, 50), newRate("", .85, 800, 950)}},
@@ -89,8 +89,8 @@ func sampleClassifier(classes, groups int) *evaluate.Evaluation {
 		OOD: &evaluate.OOD{Rows: 30, ByAlpha: []evaluate.Rate{newRate("", .01, 20, 30), newRate("", .05, 25, 30)}, PValues: newHistogram(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
 	e.Classifier.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
-	accepted, wrong := newRate("", 0, 800, 1000), newRate("", 0, 8, 800)
-	e.Classifier.Accepted, e.Classifier.SelectiveError = &accepted, &wrong
+	accepted, selectiveError := newRate("", 0, 800, 1000), newRate("", 0, 8, 800)
+	e.Classifier.Accepted, e.Classifier.SelectiveError = &accepted, &selectiveError
 	return e
 }
 

@@ -67,11 +67,11 @@ func Flagged(f Flags) Page {
 	if f.N == 0 {
 		return p
 	}
-	worst := block{Title: "Flagged rows, the highest scores first"}
+	flaggedBlock := block{Title: "Flagged rows, the highest scores first"}
 	shown := len(f.Images)
 	if f.Images != nil {
 		for i, img := range f.Images {
-			worst.Pictures = append(worst.Pictures, f.newPicture(i, img))
+			flaggedBlock.Pictures = append(flaggedBlock.Pictures, f.newPicture(i, img))
 		}
 	} else {
 		var g grid
@@ -82,12 +82,12 @@ func Flagged(f Flags) Page {
 				g.addText(c.Name, c.Text)
 			}
 		}
-		worst.Tables, shown = []grid{g}, len(g.Rows)
+		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
 	}
 	if shown < f.N {
-		worst.Lead = fmt.Sprintf("The first %s of %s.", display.Count(shown), display.Count(f.N))
+		flaggedBlock.Lead = fmt.Sprintf("The first %s of %s.", display.Count(shown), display.Count(f.N))
 	}
-	p.blocks = append(p.blocks, worst)
+	p.blocks = append(p.blocks, flaggedBlock)
 	return p
 }
 

@@ -59,10 +59,10 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 		axis = innerRange(all)
 	}
 	axis = axis.widened()
-	sides := mapSlice(slices.Concat([][]float64{in}, out), func(scores []float64) []float64 { return binFractions(scores, axis.low, axis.high, bins) })
-	top := slices.Max(slices.Concat(sides...))
+	fractions := mapSlice(slices.Concat([][]float64{in}, out), func(scores []float64) []float64 { return binFractions(scores, axis.low, axis.high, bins) })
+	top := slices.Max(slices.Concat(fractions...))
 	h := &histogram{Width: width, Height: height, Low: formatThreeDigits(axis.low), High: formatThreeDigits(axis.high)}
-	for i, x := range sides {
+	for i, x := range fractions {
 		h.Shapes = append(h.Shapes, shape{colourOfSet(i), histogramPath(x, top, width, height)})
 	}
 	return h, nil
@@ -107,14 +107,14 @@ func newSparkline(in []float64, out [][]float64) (glyph, error) {
 	rank := func(scores []float64) []float64 {
 		x := make([]float64, len(scores))
 		for i, v := range scores {
-			first, _ := slices.BinarySearch(ranked, v)
+			start, _ := slices.BinarySearch(ranked, v)
 			end, _ := slices.BinarySearchFunc(ranked, v, func(a, b float64) int {
 				if a <= b {
 					return -1
 				}
 				return 1
 			})
-			x[i] = float64(first+end-1) / 2
+			x[i] = float64(start+end-1) / 2
 		}
 		return x
 	}

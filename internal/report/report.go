@@ -186,17 +186,17 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	color := 0
 	for i, m := range methods {
 		best := bestConfig(m)
-		small, err := newSparkline(best.TestScores, best.OODScores)
+		sparkline, err := newSparkline(best.TestScores, best.OODScores)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		large, err := drawHistogram(m.Name, best.TestScores, best.OODScores, histWidth, histHeight)
+		histogram, err := drawHistogram(m.Name, best.TestScores, best.OODScores, histWidth, histHeight)
 		if err != nil {
 			return err
 		}
 		newRow := methodRow{
-			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Histogram: large, Configurations: configurationTable(m), NOutliers: m.OutliersFitted, Best: best,
+			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: sparkline, Forest: intervals[i],
+			Histogram: histogram, Configurations: configurationTable(m), NOutliers: m.OutliersFitted, Best: best,
 		}
 		if !m.Control && color < maxColours {
 			color++

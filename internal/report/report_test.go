@@ -121,9 +121,9 @@ func TestWrite(t *testing.T) {
 	if !strings.Contains(page, "<b>0.0500</b>") {
 		t.Error("the best of a column where lower is better is not the lower")
 	}
-	for _, no := range []string{`<td data-v="failed">`, "AURC</th>"} {
-		if strings.Contains(page, no) {
-			t.Errorf("the page holds %q", no)
+	for _, unwanted := range []string{`<td data-v="failed">`, "AURC</th>"} {
+		if strings.Contains(page, unwanted) {
+			t.Errorf("the page holds %q", unwanted)
 		}
 	}
 	if n := strings.Count(page, `class="outside"`); n != 1 {
@@ -222,8 +222,8 @@ func TestBandIsThemed(t *testing.T) {
 			t.Errorf("the band lacks %q:\n%.2000s", want, band)
 		}
 	}
-	if fixed := regexp.MustCompile(`#[0-9A-Fa-f]{6}`).FindAllString(band, -1); len(fixed) > 0 {
-		t.Errorf("the band has colours of its own: %v", fixed)
+	if colours := regexp.MustCompile(`#[0-9A-Fa-f]{6}`).FindAllString(band, -1); len(colours) > 0 {
+		t.Errorf("the band has colours of its own: %v", colours)
 	}
 }
 

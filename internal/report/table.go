@@ -17,7 +17,7 @@ import (
 type figureColumn struct {
 	columnHead
 	digits int  // number of decimals
-	plain  bool // whether the column marks no best value and shows no deviation, such as a time
+	noBest bool // whether the column marks no best value and shows no deviation, such as a time
 	field  int  // index of the figure in compare.Metrics
 }
 
@@ -87,7 +87,7 @@ func comparisonTables(r *compare.Report, methods []compare.MethodReport) (figure
 		})
 	}
 	time := func(name, title string, digits int, get func(m compare.MethodReport) float64) {
-		c := figureColumn{columnHead: columnHead{Text: name, Title: title}, digits: digits, plain: true}
+		c := figureColumn{columnHead: columnHead{Text: name, Title: title}, digits: digits, noBest: true}
 		add(c, func(m compare.MethodReport) figureValue { return figureValue{Summary: compare.Summary{Mean: get(m)}} })
 	}
 	time("fit (s)", "Seconds to fit all configurations.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
@@ -122,16 +122,16 @@ func (g *grid) addFigures(c figureColumn, values []figureValue, sweep bool, cont
 	}
 	best := math.Inf(-1)
 	for i, v := range values {
-		if !c.plain && !control(i) {
+		if !c.noBest && !control(i) {
 			best = max(best, sign*v.Mean)
 		}
 	}
 	g.Heads = append(g.Heads, c.columnHead)
 	g.addColumn(len(values), func(i int) cell {
 		v := values[i]
-		newCell := cell{Text: display.Fixed(v.Mean, c.digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.Mean == best}
+		newCell := cell{Text: display.Fixed(v.Mean, c.digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64), Best: !c.noBest && !control(i) && sign*v.Mean == best}
 		switch {
-		case c.plain:
+		case c.noBest:
 		case sweep:
 			newCell.Spread = "±" + display.Fixed(v.Std, c.digits)
 		default: // without a deviation there is room for one more decimal
@@ -153,7 +153,7 @@ func configurationTable(m compare.MethodReport) *grid {
 	var g grid
 	g.addText("configuration", mapSlice(m.Configs, func(c compare.Config) string { return c.Params.String() }))
 	for _, c := range metricColumns() {
-		c.plain = true
+		c.noBest = true
 		g.addFigures(c, mapSlice(m.Configs, func(conf compare.Config) figureValue {
 			v := figureValue{Summary: compare.Summary{Mean: *measure.Figures[float64](&conf.Metrics)[c.field]}}
 			if conf.CI != nil {
