@@ -149,9 +149,9 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 			break
 		}
 	}
-	const most = 50
+	const maxKills = 50
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-	for kills := range most {
+	for kills := range maxKills {
 		cmd := exec.Command(path, args[1:]...)
 		cmd.Dir = ts.Getenv("WORK")
 		for _, name := range []string{"PATH", "HOME", "ORT_LIB", "MODELS"} {
@@ -174,7 +174,7 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 			<-done
 		}
 	}
-	ts.Fatalf("attach did not complete after %d kills", most)
+	ts.Fatalf("attach did not complete after %d kills", maxKills)
 }
 
 // scriptHeld implements the script command `held FOLDER`. It locks a folder until the
