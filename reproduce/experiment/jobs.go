@@ -36,10 +36,10 @@ func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 // Progress runs jobs and reports how many are done. It estimates the remaining time. For
 // kinds without a finished job, the estimate uses the other kinds.
 type Progress struct {
-	mu       sync.Mutex
-	out      io.Writer
-	live     bool // reports whether the output is a terminal, so that lines can be overwritten
-	parallel int
+	mu         sync.Mutex
+	out        io.Writer
+	isTerminal bool // reports whether the output is a terminal, so that lines can be overwritten
+	parallel   int
 
 	jobs, done int
 	remaining  map[string]float64 // cost of unfinished jobs, by kind
@@ -63,7 +63,7 @@ func NewProgress(out io.Writer, parallel int) *Progress {
 	}
 	if f, ok := out.(*os.File); ok {
 		info, err := f.Stat()
-		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+		p.isTerminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
 	return p
 }
@@ -109,7 +109,7 @@ func (p *Progress) advance(r *runningJob, fraction float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.fraction = fraction
-	if p.live && time.Since(p.lastShown) > time.Second/2 {
+	if p.isTerminal && time.Since(p.lastShown) > time.Second/2 {
 		p.lastShown = time.Now()
 		fmt.Fprintf(p.out, "\r\x1b[K%d of %d, %s left", p.done, p.jobs, p.timeLeft())
 	}
@@ -125,7 +125,7 @@ func (p *Progress) finish(r *runningJob) {
 	p.cost[r.Kind] += r.Cost
 	took := time.Since(r.began)
 	p.elapsed[r.Kind] += took.Seconds()
-	if p.live {
+	if p.isTerminal {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 	fmt.Fprintf(p.out, "%d of %d  %s  %.1f s, %s left\n", p.done, p.jobs, r.What, took.Seconds(), p.timeLeft())
