@@ -138,10 +138,10 @@ func plotRates(results []crossingResult, path string) error {
 			rates = append(rates, fractions...)
 			positions, means = append(positions, float64(s)+.24*(float64(i)-.5)), append(means, stat.Mean(fractions, nil))
 		}
-		pale := experiment.Color(i)
-		pale.A = 0x60
+		paleColor := experiment.Color(i)
+		paleColor.A = 0x60
 		mean := p.Dots(positions, means, experiment.Dot(experiment.Color(i), 4, draw.RingGlyph{}))
-		p.Add(p.Dots(x, rates, experiment.Dot(pale, 1.8, draw.CircleGlyph{})), mean)
+		p.Add(p.Dots(x, rates, experiment.Dot(paleColor, 1.8, draw.CircleGlyph{})), mean)
 		p.Legend.Add(method+", mean of the seeds", mean)
 	}
 	p.X.Min, p.X.Max = -.5, float64(len(sets))-.5
