@@ -80,12 +80,12 @@ func mixture() func(p float64) float64 {
 // jumper returns the bets of the Simple Jumper of Vovk et al. (2021), Retrain or Not
 // Retrain.
 func jumper() func(p float64) float64 {
-	const jump = .01
+	const jumpRate = .01
 	capital := [3]float64{1. / 3, 1. / 3, 1. / 3} // distribution over three betting strategies
 	return func(p float64) float64 {
 		var sum float64
 		for i := range capital {
-			capital[i] = ((1-jump)*capital[i] + jump/3) * (1 + float64(i-1)*(p-.5))
+			capital[i] = ((1-jumpRate)*capital[i] + jumpRate/3) * (1 + float64(i-1)*(p-.5))
 			sum += capital[i]
 		}
 		for i := range capital {
