@@ -150,14 +150,14 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(f
 			b.Labels = nil
 			im.Outs = append(im.Outs, compare.OODSet{Name: part.Name, Batch: b})
 		}
-		few, err := sampleRows(ctx, b, set, p.NetworkRows)
+		sampled, err := sampleRows(ctx, b, set, p.NetworkRows)
 		if err != nil {
 			return err
 		}
 		if i == 1 {
-			im.FewIn = few
+			im.FewIn = sampled
 		} else {
-			im.FewOuts = append(im.FewOuts, compare.OODSet{Name: part.Name, Batch: few})
+			im.FewOuts = append(im.FewOuts, compare.OODSet{Name: part.Name, Batch: sampled})
 		}
 	}
 	return nil
@@ -186,11 +186,11 @@ func sampleRows(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (o
 	for i := range rows {
 		rows[i] = i * b.Len() / limit
 	}
-	few, set := b.Select(rows), set.Subset(rows)
+	sampled, set := b.Select(rows), set.Subset(rows)
 	x, err := set.All(ctx)
 	if err != nil {
-		return few, err
+		return sampled, err
 	}
-	few.Inputs = ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data)
-	return few, nil
+	sampled.Inputs = ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data)
+	return sampled, nil
 }

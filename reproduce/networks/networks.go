@@ -36,7 +36,7 @@ func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
 // held out from training.
 const OtherClasses = "other-classes"
 
-// Attached lists the detectors that attach.Fit tries in this order if no detector is named.
+// Attached lists the detectors that attach.Fit tries in turn if the caller names none.
 const Attached = "fused-layers,fused,certificates-coupled,certificates"
 
 // Trained returns all networks.
@@ -177,7 +177,7 @@ func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 }
 
 // Check parses the flags and finds the networks. It drops methods for which exclude returns
-// true. If no method remains, the error contains whyNone.
+// true. If no method remains, the error contains emptyReason.
 func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, emptyReason string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
