@@ -85,7 +85,7 @@ func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
 	if err != nil {
 		return nil, err
 	}
-	pictures["benchmarks/figure1.svg"] = oneNetwork(curves, rows)
+	pictures["benchmarks/figure1.svg"] = figure1Picture(curves, rows)
 	return pictures, nil
 }
 
@@ -255,9 +255,9 @@ func classSize(all []record) *svg.Picture {
 	return p
 }
 
-// oneNetwork plots the paper's figure 1, with quantiles at the top and scores at the
+// figure1Picture plots the paper's figure 1, with quantiles at the top and scores at the
 // bottom.
-func oneNetwork(curves, rows []record) *svg.Picture {
+func figure1Picture(curves, rows []record) *svg.Picture {
 	p := svg.New(640, 500, "Both uncertainties of one network",
 		"Above, the 95 % interval of a quantile network, wide where targets vary. Below, certificate scores divided by their thresholds: above 1 where there is no data.")
 	x := column(curves, "x")

@@ -297,9 +297,9 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 	return nil
 }
 
-func (m *Measured) addVerdict(name string, asked float64, hits, rows int) {
+func (m *Measured) addVerdict(name string, target float64, hits, rows int) {
 	low, high := hypothesis.Interval(hits, rows, .95)
-	m.Verdicts = append(m.Verdicts, Verdict{name, asked, hits, rows, low, high})
+	m.Verdicts = append(m.Verdicts, Verdict{name, target, hits, rows, low, high})
 }
 
 func histogram(all []attach.Prediction) (counts []int, flagged int) {
