@@ -153,9 +153,9 @@ func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(frac
 
 func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.OODSet) ([]record, error) {
 	c.OODSets = outs
-	limited, stop := ctx, context.CancelFunc(func() {})
+	limitedCtx, stop := ctx, context.CancelFunc(func() {})
 	if f.limit > 0 {
-		limited, stop = context.WithTimeout(ctx, f.limit)
+		limitedCtx, stop = context.WithTimeout(ctx, f.limit)
 	}
 	defer stop()
 	records := map[key]record{}
@@ -166,7 +166,7 @@ func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.O
 			records[r.key] = r
 		}
 	}
-	report, err := compare.Run(limited, c)
+	report, err := compare.Run(limitedCtx, c)
 	switch {
 	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		for _, config := range f.configs {

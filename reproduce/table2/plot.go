@@ -95,7 +95,7 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			fill, textColor, caption := experiment.RGB(0xf1f3f5, 0xff), ink, "–"
 			if known {
-				fill, caption = heat(value), experiment.Short(value, 2)
+				fill, caption = heatColor(value), experiment.Short(value, 2)
 				if value > .82 || value < .15 {
 					textColor = experiment.RGB(0xffffff, 0xff)
 				}
@@ -119,9 +119,9 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// heat returns the colour of an AUROC. Chance, 0.5, is white. Larger values turn blue and
+// heatColor returns the colour of an AUROC. Chance, 0.5, is white. Larger values turn blue and
 // smaller ones orange.
-func heat(auroc float64) color.NRGBA {
+func heatColor(auroc float64) color.NRGBA {
 	mix := func(target color.NRGBA, weight float64) color.NRGBA {
 		channel := func(v uint8) uint8 { return uint8(255 + weight*(float64(v)-255) + .5) }
 		return color.NRGBA{channel(target.R), channel(target.G), channel(target.B), 0xff}

@@ -32,7 +32,7 @@ func (s *settings) report(results *store) error {
 		s.printNetwork(text, pairs[i:next])
 		i = next
 	}
-	s.printStandings(text, all, pairs)
+	s.printSummary(text, all, pairs)
 	s.printNotes(text, pairs)
 	if _, err := io.WriteString(s.Stdout, text.String()); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *settings) report(results *store) error {
 	if err := experiment.WriteCSV(path+".csv", s.pairLines(pairs)); err != nil {
 		return err
 	}
-	if err := experiment.WriteCSV(path+"-summary.csv", standingLines(all, len(pairs))); err != nil {
+	if err := experiment.WriteCSV(path+"-summary.csv", summaryLines(all, len(pairs))); err != nil {
 		return err
 	}
 	return plotPairs(pairs, all, path)
@@ -188,7 +188,7 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 	return experiment.WriteCSV(path+".csv", lines)
 }
 
-func (s *settings) printStandings(w io.Writer, all []methodSummary, pairs []pair) {
+func (s *settings) printSummary(w io.Writer, all []methodSummary, pairs []pair) {
 	fmt.Fprintf(w, "\nOver all %d pairs of a network and an OOD set\n", len(pairs))
 	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
 		"rank", "method", "pairs", "mean", networks.OtherClasses, "other sets", "mean rank", "first", "worst gap", "on")
@@ -292,7 +292,7 @@ func meanOrBlank(s compare.Summary, n int, text func(v float64, n int) string) s
 	return text(s.Mean, n)
 }
 
-func standingLines(all []methodSummary, pairs int) [][]string {
+func summaryLines(all []methodSummary, pairs int) [][]string {
 	lines := [][]string{{
 		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on", "worst_to",
 	}}
