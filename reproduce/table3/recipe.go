@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// recipe returns a score of sqr for m = 5 (five levels), trained as the paper's authors
-// train it. It uses five random halves of the rows and a network of 64 hidden units for
+// recipe returns a score function that trains sqr for five levels (m = 5) like the paper's
+// authors. It uses five random halves of the rows and a network of 64 hidden units for
 // each direction. Training takes 3000 full-batch steps of Adam with new random levels. The
 // learning rate starts at 1e-4 and falls by 1 % if the loss on the other half has not
 // fallen for three steps.
@@ -28,7 +28,7 @@ func recipe(released bool) func(x, y []float64, rng *rand.Rand) (float64, error)
 		for range recipeHalves {
 			order := rng.Perm(len(x))
 			fit, test := order[:len(x)/2], order[len(x)/2:]
-			fitRows, testRows := sample{pick(x, fit), pick(y, fit)}, sample{pick(x, test), pick(y, test)}
+			fitRows, testRows := sample{selectValues(x, fit), selectValues(y, fit)}, sample{selectValues(x, test), selectValues(y, test)}
 			swappedFit, swappedTest := sample{fitRows.y, fitRows.x}, sample{testRows.y, testRows.x}
 			validation := swappedTest
 			if released {
@@ -62,7 +62,7 @@ func (s sample) sorted() sample {
 		}
 		return 1
 	})
-	return sample{pick(s.x, order), pick(s.y, order)}
+	return sample{selectValues(s.x, order), selectValues(s.y, order)}
 }
 
 // shallowNet holds the parameters of a network with one hidden layer and the inputs x and

@@ -137,7 +137,7 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 				x, y, sign = y, x, 1
 			}
 			weight := sign / float64(len(h.test)*s.seeds)
-			totals[h.pair].add(h, weight, lossesByRow(networks[k], pool.forRows(len(x)), pick(x, h.test), pick(y, h.test)))
+			totals[h.pair].add(h, weight, lossesByRow(networks[k], pool.forRows(len(x)), selectValues(x, h.test), selectValues(y, h.test)))
 		}
 		for i, a := range totals {
 			verdicts[pool.method] = append(verdicts[pool.method], bootstrap(a.score, a.reranked(scores[i]), rand.New(rand.NewPCG(uint64(i), 2))))
@@ -191,7 +191,7 @@ func (s *pairScore) reranked(scores [2][]float64) []float64 {
 	return out
 }
 
-func pick(v []float64, rows []int) []float64 {
+func selectValues(v []float64, rows []int) []float64 {
 	out := make([]float64, len(rows))
 	for i, r := range rows {
 		out[i] = v[r]
@@ -231,8 +231,8 @@ func lossesByRow(n train.Network, pool levelPool, x, y []float64) rowLosses {
 }
 
 // pinball returns the loss at level tau if the value exceeds the predicted quantile by
-// miss.
-func pinball(tau, miss float64) float64 { return max(tau*miss, (tau-1)*miss) }
+// residual.
+func pinball(tau, residual float64) float64 { return max(tau*residual, (tau-1)*residual) }
 
 // bootstrap estimates a two-sided p-value. It counts how often the sum of contributions
 // drawn with replacement has the other sign than the score. The networks are not retrained.

@@ -51,7 +51,7 @@ func TestRanked(t *testing.T) {
 			sum += contributions[rows[i]]
 		}
 		approximate = append(approximate, sum)
-		exact = append(exact, scoreOf(normalScores(pick(x, rows), rng), normalScores(pick(y, rows), rng)).score)
+		exact = append(exact, scoreOf(normalScores(selectValues(x, rows), rng), normalScores(selectValues(y, rows), rng)).score)
 	}
 	if got, want := stat.StdDev(approximate, nil), stat.StdDev(exact, nil); math.Abs(got/want-1) > .2 {
 		t.Errorf("scores spread by %v, want %v", got, want)
