@@ -49,8 +49,8 @@ func TestBoundsOfChiSquare(t *testing.T) {
 				} else {
 					holdCount++
 				}
-				// The minimum of (1−u)^(−k/2)·exp(−u(k+t/γ)/2) is at u = z/(1+z) with z =
-				// t/(kγ).
+				// The minimum of (1−u)^(−k/2)·exp(−u(k+t/γ)/2) is at u = z/(1+z),
+				// with z = t/(kγ).
 				z := threshold / r.Mean()
 				if want := math.Exp(-float64(k) / 2 * (z - math.Log1p(z))); math.Abs(r.Chernoff(threshold)-want) > 1e-9*want {
 					t.Errorf("k = %d, γ = %v, t = %v: Chernoff's bound is %v, want %v", k, variance, threshold, r.Chernoff(threshold), want)
