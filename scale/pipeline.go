@@ -110,8 +110,8 @@ func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) e
 	}, func(name, reason string) error { return w.recordFailure(ctx, s, name, reason) })
 }
 
-// commonPrefix returns the longest common prefix of the names of parts of shards number
-// from to number to.
+// commonPrefix returns the longest common prefix of part names for the shards numbered from
+// through to.
 func commonPrefix(from, to int) string {
 	a, b := fmt.Sprintf("%06d", from), fmt.Sprintf("%06d", to)
 	for n := range a {

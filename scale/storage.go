@@ -80,7 +80,7 @@ func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key st
 	return b, key, nil
 }
 
-// withPath replaces the part of a URL before its query.
+// withPath replaces the part of a URL before the query by the result of newPath.
 func withPath(name string, newPath func(base string) string) string {
 	base, query, hasQuery := strings.Cut(name, "?")
 	if hasQuery {
