@@ -121,15 +121,15 @@ func BenchmarkGradients(b *testing.B) {
 					}
 					gradients(b, m, shape, x, featurize.GradientOptions{})
 				}
-				best(b, step)
+				reportBest(b, step)
 			})
 		}
 	}
 }
 
-// best reports the shortest time of several calls of step. The first call is ignored,
+// reportBest reports the shortest time of several calls of step. The first call is ignored,
 // because it includes setup.
-func best(b *testing.B, step func()) {
+func reportBest(b *testing.B, step func()) {
 	step()
 	best := math.Inf(1)
 	for b.Loop() {

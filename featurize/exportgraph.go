@@ -68,7 +68,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	var finite *graph.Tensor
 	switch {
 	case b.IntervalModel != nil:
-		finite, err = w.quantiles()
+		finite, err = w.writeQuantiles()
 		switch refusal := (*graph.Refusal)(nil); {
 		case errors.As(err, &refusal) && b.Detector != nil:
 			omitted = append(omitted, "quantiles and intervals: "+err.Error())
@@ -78,8 +78,8 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 			omitted = append(omitted, "intervals: they are calibrated by group, and rows of a graph have no groups")
 		}
 	case b.Base.Task == attach.Classification && w.rows.Logits.Cols() > 0:
-		w.probabilities()
-		reason, err := w.set()
+		w.writeProbabilities()
+		reason, err := w.writeSets()
 		if err != nil {
 			return nil, err
 		}
@@ -88,11 +88,11 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 		}
 	}
 	if b.Detector != nil {
-		if err := w.detect(finite); err != nil {
+		if err := w.writeDetection(finite); err != nil {
 			return nil, err
 		}
 	}
-	w.describe()
+	w.writeMetadata()
 	return omitted, nil
 }
 
@@ -134,9 +134,10 @@ func (w *graphWriter) standardise() {
 	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
 }
 
-// output declares the tensor x (n×dims) as a graph output with the given name. The last
-// node of the graph must be the one that made x.
-func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
+// addOutput declares the tensor x (n×dims) as a graph output with the given name. The last
+// node of the graph must be the one that made x, because the output of that node is
+// renamed.
+func (w *graphWriter) addOutput(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
 	axes := []any{w.opts.rows}
 	for _, d := range dims {
 		axes = append(axes, d)
@@ -168,10 +169,10 @@ func (w *graphWriter) levelInput() graph.Tensor {
 	return w.level
 }
 
-// detect writes the OOD score, its p-value and the OOD flag. If finite is not nil, it marks
+// writeDetection writes the OOD score, its p-value and the OOD flag. If finite is not nil, it marks
 // the rows for which the interval model returns finite quantiles. Other rows get an
 // infinite score.
-func (w *graphWriter) detect(finite *graph.Tensor) error {
+func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
 	d := w.bundle.Detector
 	var parts graph.Batch
 	for _, name := range batchparts.Widths(d.Widths()).Names() {
@@ -199,7 +200,7 @@ func (w *graphWriter) detect(finite *graph.Tensor) error {
 		score = unusual.Not().Choose(score, math.Inf(1))
 	}
 	oodScore := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
-	w.output(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
+	w.addOutput(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
@@ -215,28 +216,28 @@ func (w *graphWriter) detect(finite *graph.Tensor) error {
 		table[i] = float32(i+1) / float32(n+1)
 	}
 	p := index.Lookup(table)
-	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
+	p = w.addOutput(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
 		"its guarantee is in the model's metadata.")
 	w.alpha = w.optionalInput(graph.Alpha, w.opts.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.opts.alpha))
-	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
+	w.addOutput(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }
 
-// probabilities writes the probabilities of the classes. Prediction.Confidence is the
+// writeProbabilities writes the probabilities of the classes. Prediction.Confidence is the
 // largest of them.
-func (w *graphWriter) probabilities() {
+func (w *graphWriter) writeProbabilities() {
 	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
 	z := w.rows.Logits.Mul(1 / t)
 	p := z.Softmax()
 	if w.bundle.Base.Sigmoid {
 		p = z.Sigmoid()
 	}
-	w.output(graph.Probabilities, p, pb.TensorProto_FLOAT, fmt.Sprintf("Probabilities of the classes: logits divided by the temperature %.6g.", t), z.Cols())
+	w.addOutput(graph.Probabilities, p, pb.TensorProto_FLOAT, fmt.Sprintf("Probabilities of the classes: logits divided by the temperature %.6g.", t), z.Cols())
 }
 
-// set writes which classes are in the prediction set. If there can be no sets, it returns
+// writeSets writes which classes are in the prediction set. If there can be no sets, it returns
 // the reason.
-func (w *graphWriter) set() (reason string, err error) {
+func (w *graphWriter) writeSets() (reason string, err error) {
 	c := w.bundle.Calibration.TrueClasses
 	switch kind := w.opts.sets; {
 	case w.opts.sets == "none":
@@ -265,7 +266,7 @@ func (w *graphWriter) set() (reason string, err error) {
 		smallest := threshold.Less(rankedScores(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		outside = p.Less(smallest.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, outside.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.opts.sets, graph.Level), z.Cols())
+	w.addOutput(graph.PredictionSet, outside.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.opts.sets, graph.Level), z.Cols())
 	return "", nil
 }
 
@@ -297,9 +298,9 @@ func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 	return rank.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
-// quantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the
+// writeQuantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the
 // interval model returns finite quantiles.
-func (w *graphWriter) quantiles() (*graph.Tensor, error) {
+func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
 	q, err := graph.Quantiles(w.bundle.IntervalModel.Value(), w.rows.Features, levels)
@@ -319,19 +320,19 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	}
 	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // shape n×targets×1
 	finite := size.Less(q.Constant(maxSize, targets, 1))
-	w.output(graph.QuantilesOut, finite.Choose(q, q.Constant(unknownValues)), pb.TensorProto_FLOAT,
+	w.addOutput(graph.QuantilesOut, finite.Choose(q, q.Constant(unknownValues)), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
 	if c.Groups == nil {
-		w.intervals(q, finite)
+		w.writeIntervals(q, finite)
 	}
 	infinite := finite.Not().Count(targets).Sum()
 	allFinite := infinite.Less(1.)
 	return &allFinite, nil
 }
 
-// intervals writes the lower and upper bounds of the conformalized intervals of all
+// writeIntervals writes the lower and upper bounds of the conformalized intervals of all
 // targets.
-func (w *graphWriter) intervals(q, finite graph.Tensor) {
+func (w *graphWriter) writeIntervals(q, finite graph.Tensor) {
 	c := w.bundle.Calibration
 	levels := c.Quantiles[0].Levels
 	half := w.levelInput().Double().Neg().Add(1.).Div(2.)
@@ -352,7 +353,7 @@ func (w *graphWriter) intervals(q, finite graph.Tensor) {
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
 	writeBound := func(name, which string, bound graph.Tensor, otherwise float64) {
 		bound = finite.Choose(crossed.Choose(middle, bound), otherwise).Reshape(-1, int64(len(margins)))
-		w.output(name, bound, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
+		w.addOutput(name, bound, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
 	}
 	writeBound(graph.Lower, "lower", lower, math.Inf(-1))
 	writeBound(graph.Upper, "upper", upper, math.Inf(1))
@@ -374,8 +375,8 @@ func quantileWeights(tau graph.Tensor, levels []float64) graph.Tensor {
 	return ascending.Min(tau.Mul(downSlope).Add(downOffset)).Min(1.).Max(0.)
 }
 
-// describe writes the levels, the methods and the guarantee into the model's metadata.
-func (w *graphWriter) describe() {
+// writeMetadata writes the levels, the methods and the guarantee into the model's metadata.
+func (w *graphWriter) writeMetadata() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.builder.AddMetadata("attach."+key, fmt.Sprint(value)) }
 	note("library", version.String())

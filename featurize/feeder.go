@@ -40,21 +40,21 @@ type feeder struct {
 	batchSize    int  // number of rows in a chunk
 	maxPositions int  // largest number of token positions in a chunk; 0 means no bound
 	hashRows     bool // whether to hash rows
-	full         chan chunk
-	free         chan []ood.Tensor
+	filled       chan chunk
+	buffers      chan []ood.Tensor
 }
 
 func newFeeder(m *Model, batch, positions int) *feeder {
-	f := &feeder{model: m, batchSize: batch, maxPositions: positions, full: make(chan chunk), free: make(chan []ood.Tensor, 2)}
-	f.free <- make([]ood.Tensor, len(m.inputs))
-	f.free <- make([]ood.Tensor, len(m.inputs))
+	f := &feeder{model: m, batchSize: batch, maxPositions: positions, filled: make(chan chunk), buffers: make(chan []ood.Tensor, 2)}
+	f.buffers <- make([]ood.Tensor, len(m.inputs))
+	f.buffers <- make([]ood.Tensor, len(m.inputs))
 	return f
 }
 
-// feed sends chunks to f.full until the rows end, a row is invalid, or ctx is cancelled.
-// Then it closes f.full.
+// feed sends chunks to f.filled until the rows end, a row is invalid, or ctx is cancelled.
+// Then it closes f.filled.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
-	defer close(f.full)
+	defer close(f.filled)
 	if rows == nil {
 		return
 	}
@@ -149,12 +149,12 @@ func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 	}
 }
 
-// newChunk starts a chunk in a free buffer. The rows will have the shapes of the tensors in
-// list, and n is how many rows are expected at least. The first of them has the number
-// first.
+// newChunk starts a chunk in a free buffer. The rows of the chunk will have the shapes of
+// the tensors in list. At least n rows are expected, and first is the number of the first
+// row.
 func (f *feeder) newChunk(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
-	case tensors := <-f.free:
+	case tensors := <-f.buffers:
 		for i, t := range list {
 			data := tensors[i].Data
 			if need := f.batchSize * product(t.Shape[min(1, len(t.Shape)):]); t.Data != nil && cap(data) < need && (f.model.fixedBatch || n >= f.batchSize) {
@@ -201,7 +201,7 @@ func (f *feeder) send(ctx context.Context, c *chunk) bool {
 // emit passes a chunk to the model. It returns false if ctx is cancelled.
 func (f *feeder) emit(ctx context.Context, c chunk) bool {
 	select {
-	case f.full <- c:
+	case f.filled <- c:
 		return true
 	case <-ctx.Done():
 		return false

@@ -169,7 +169,7 @@ func FuzzFeed(f *testing.F) {
 				all.Start++
 			}
 		}
-		for c := range feed.full {
+		for c := range feed.filled {
 			if c.err != nil {
 				return
 			}
@@ -197,7 +197,7 @@ func FuzzFeed(f *testing.F) {
 					}
 				}
 			}
-			feed.free <- c.tensors
+			feed.buffers <- c.tensors
 		}
 		if len(rows) > 0 {
 			t.Fatalf("%d rows are not fed", len(rows))

@@ -44,13 +44,13 @@ type GradientBatch struct {
 // builds a graph.
 //
 // Gradients of probabilities have a small relative error as long as the probabilities are
-// above 1e-38, about the smallest float32. If the second-largest logit is more than 87
-// temperatures below the largest, the gradients are 0 or almost 0.
+// above 1e-38, about the smallest float32. If the largest logit exceeds the second-largest
+// by more than 87 times the temperature, the gradients are 0 or almost 0.
 //
 // If the gradient of an operator is not known, the error wraps ood.ErrNotDifferentiable and
-// names the operator and its node. If the input of a ReLU unit is 0 up to rounding, chance
-// decides in any implementation whether the unit is on. One such unit can change a gradient
-// by 1e-3 of its size or more.
+// names the operator and its node. If the input of a ReLU unit is 0 up to rounding, it is
+// unpredictable in any implementation whether the unit is on. One such unit can change a
+// gradient by 1e-3 of its size or more.
 func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
 	return func(yield func(GradientBatch, error) bool) {
 		if err := m.checkGradient(o); err != nil {

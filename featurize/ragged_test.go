@@ -146,7 +146,7 @@ func TestRaggedGradient(t *testing.T) {
 		}
 	}
 	checkNear(t, "the gradient", got.Gradient.Data, want, 1e-5)
-	// Token ids have no gradient. The error must mention which tensors have one.
+	// Token ids have no gradient. The error must say which kind of tensor has a gradient.
 	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Sum: true})
 	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
 		t.Errorf("with respect to ids: %v", err)

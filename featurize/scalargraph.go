@@ -31,13 +31,13 @@ func newScalarGraph(b *onnx.Builder, classes int) *scalarGraph {
 func (s *scalarGraph) upstream(of ood.Scalar) string {
 	switch {
 	case countKinds(of) == 0:
-		return s.logSoftmaxTop().Name()
+		return s.logSoftmaxTopGradient().Name()
 	case !of.Softmax || of.Top:
 		return s.builder.Node("Expand", []string{s.linearGradient(of).Name(), s.shape()})
 	case of.TopTwo:
-		return s.softmaxTopTwo().Name()
+		return s.softmaxTopTwoGradient().Name()
 	case of.Logit:
-		return s.softmaxOf().Name()
+		return s.softmaxClassGradient().Name()
 	}
 	// The sum of all probabilities is always 1, so its gradient is 0.
 	return s.logits.Div(s.temperature()).Softmax().Mul(0.).Name()
@@ -48,29 +48,29 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 // as the sum over the other classes, because subtracting p_k from 1 would lose digits if
 // the model is confident.
 
-// logSoftmaxTop returns ∇ log p_k = (e_k − p)/T.
-func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
-	t, top := s.temperature(), s.top()
+// logSoftmaxTopGradient returns ∇ log p_k = (e_k − p)/T.
+func (s *scalarGraph) logSoftmaxTopGradient() graph.Tensor {
+	t, top := s.temperature(), s.markTop()
 	others := s.logits.Div(t).Softmax().Mul(s.complement(top))
 	return top.Mul(others.Sum()).Sub(others).Div(t)
 }
 
-// softmaxTopTwo returns the gradient of the difference of the two largest probabilities,
+// softmaxTopTwoGradient returns the gradient of the difference of the two largest probabilities,
 // where j is the class with the second-largest logit:
 // ∇(p_k − p_j) = p ∘ ((1 − p_k + p_j)·e_k − e_j − (p_k − p_j)·(1 − e_k))/T.
-func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
+func (s *scalarGraph) softmaxTopTwoGradient() graph.Tensor {
 	t := s.temperature()
 	p := s.logits.Div(t).Softmax()
-	top, second := s.topTwo()
+	top, second := s.markTopTwo()
 	others := s.complement(top)
 	pk, pj := p.Mul(top).Sum(), p.Mul(second).Sum()
 	factor := top.Mul(p.Mul(others).Sum().Add(pj)).Sub(second.Add(others.Mul(pk.Sub(pj))))
 	return p.Mul(factor).Div(t)
 }
 
-// softmaxOf returns ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T, where i is the class in
+// softmaxClassGradient returns ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T, where i is the class in
 // the graph's index input.
-func (s *scalarGraph) softmaxOf() graph.Tensor {
+func (s *scalarGraph) softmaxClassGradient() graph.Tensor {
 	mark := s.linearGradient(ood.Scalar{Logit: true})
 	t := s.temperature()
 	p := s.logits.Div(t).Softmax()
@@ -86,21 +86,21 @@ func (s *scalarGraph) linearGradient(of ood.Scalar) graph.Tensor {
 	case of.Logit:
 		return s.oneHot(s.input(indexName, pb.TensorProto_INT64))
 	case of.TopTwo:
-		top, second := s.topTwo()
+		top, second := s.markTopTwo()
 		return top.Sub(second)
 	case of.Top:
-		return s.top()
+		return s.markTop()
 	}
 	return s.logits.Constant([]float32{1})
 }
 
-// top marks the largest logit of each row with 1. If several logits are equal, it marks the
+// markTop marks the largest logit of each row with 1. If several logits are equal, it marks the
 // first.
-func (s *scalarGraph) top() graph.Tensor { return s.oneHot(s.logits.ArgMax()) }
+func (s *scalarGraph) markTop() graph.Tensor { return s.oneHot(s.logits.ArgMax()) }
 
-// topTwo marks the largest and the second-largest logit of each row. Equal logits are
+// markTopTwo marks the largest and the second-largest logit of each row. Equal logits are
 // ordered by their class number.
-func (s *scalarGraph) topTwo() (top, second graph.Tensor) {
+func (s *scalarGraph) markTopTwo() (top, second graph.Tensor) {
 	_, best := s.logits.Top(2)
 	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
 }

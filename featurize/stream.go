@@ -66,13 +66,13 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 		}()
 		var parts []B
 		var order []int
-		for c := range f.full {
+		for c := range f.filled {
 			if c.err != nil {
 				yield(zero, c.err)
 				return
 			}
 			b, err := run(ctx, c)
-			f.free <- c.tensors
+			f.buffers <- c.tensors
 			if c.order != nil && join != nil && err == nil {
 				parts, order = append(parts, b), append(order, c.order...)
 				if !c.last {

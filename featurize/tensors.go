@@ -28,7 +28,7 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 			continue
 		}
 		if t == nil {
-			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elemType), formatShape(in.dims), list.namesOfTensors(b.Tensors))
+			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elemType), formatShape(in.dims), list.tensorNames(b.Tensors))
 		}
 		found++
 		matched[i] = in.reshaped(*t)
@@ -95,9 +95,9 @@ func (list inputs) requiredCount() int {
 	return n
 }
 
-// namesOfTensors formats the names of tensors for messages, in parentheses. It returns ""
+// tensorNames formats the names of tensors for messages, in parentheses. It returns ""
 // if the tensors have no names.
-func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
+func (list inputs) tensorNames(tensors []ood.Tensor) string {
 	var names []string
 	for _, t := range tensors {
 		if t.Name != "" {

@@ -100,7 +100,7 @@ func TestTexts(t *testing.T) {
 		m := &Model{inputs: fixed, tokenizer: bertTokenizer(t, 9, fixed...)}
 		f := newFeeder(m, 2, 0)
 		go f.feed(t.Context(), oneBlock(ood.InputBlock{Tensors: []ood.Tensor{textTensor("", "yes")}}))
-		c := <-f.full
+		c := <-f.filled
 		if c.err != nil || !slices.Equal(c.tensors[0].Shape, []int{1, 9}) || len(c.tensors[0].Data) != 9 || c.tensors[0].Data[8] != float32(m.tokenizer.PadID) {
 			t.Fatalf("%v become %+v (%v)", names, c.tensors, c.err)
 		}

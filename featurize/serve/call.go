@@ -154,7 +154,7 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 		args = append(args, "error", err.Error())
 	}
 	if status == http.StatusTooManyRequests {
-		rejected := s.refusals.record(time.Now())
+		rejected := s.logThrottle.record(time.Now())
 		if rejected == 0 {
 			return
 		}

@@ -76,8 +76,8 @@ type Server struct {
 	calls    sync.Pool    // pool of *call
 	reserved atomic.Int64 // total number of bytes that requests have reserved
 	metrics
-	tracer   trace.Tracer // nil without tracing
-	refusals throttle     // limits log messages about status 429
+	tracer      trace.Tracer // nil without tracing
+	logThrottle throttle     // limits log messages about status 429
 
 	loadMu  sync.Mutex // held while a file is opened, so that only one is opened at a time
 	mu      sync.RWMutex

@@ -259,8 +259,8 @@ func (s *scanner) eachElement(depth int, each func() error) error {
 	})
 }
 
-// limits describes the range of an integer datatype. It is zero for floating-point
-// datatypes.
+// limits describes the range of an integer datatype. The zero value means a floating-point
+// datatype.
 type limits struct {
 	lo, hi   float64
 	integers bool
