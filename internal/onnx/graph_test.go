@@ -53,7 +53,7 @@ func TestInputsWithoutInitializers(t *testing.T) {
 		})
 		in := g.Inputs()
 		if len(in) != 1 || in[0].GetName() != "x" {
-			t.Errorf("IR %d: inputs %v, want x alone", ir, in)
+			t.Errorf("IR %d: inputs %v, want only x", ir, in)
 		}
 		if _, ok := g.Const("w"); !ok {
 			t.Errorf("IR %d: w is not constant", ir)
@@ -122,7 +122,7 @@ func TestLongIdentities(t *testing.T) {
 	}
 }
 
-func TestConsumersSeeSubgraphs(t *testing.T) {
+func TestConsumersOfSubgraphs(t *testing.T) {
 	inner := &pb.GraphProto{
 		Node: []*pb.NodeProto{
 			newNode("Mul", []string{"outer", "local"}, []string{"local2"}),
@@ -150,10 +150,10 @@ func TestConsumersSeeSubgraphs(t *testing.T) {
 		}
 	}
 	if p := g.Producer("deep"); p.GetOpType() != "Relu" {
-		t.Errorf("deep is made by %v", p)
+		t.Errorf("deep is produced by %v", p)
 	}
 	if p := g.Producer("outer"); p != nil {
-		t.Errorf("an input is made by %v", p)
+		t.Errorf("an input is produced by %v", p)
 	}
 }
 

@@ -48,7 +48,7 @@ func nestedModel(t testing.TB, levels int) []byte {
 	return b
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	good := smallModel(t)
 	withoutGraph, err := proto.Marshal(&pb.ModelProto{IrVersion: proto.Int64(8), ProducerName: proto.String("p")})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestLoadNamesTheFile(t *testing.T) {
+func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.onnx")
 	if err := os.WriteFile(path, smallModel(t)[:20], 0o600); err != nil {
@@ -100,9 +100,9 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-// TestUnknownSurvives checks that Parse keeps unknown fields and newer versions, so that a
+// TestParseKeepsUnknownFields checks that Parse keeps unknown fields and newer versions, so that a
 // model can be written again without loss.
-func TestUnknownSurvives(t *testing.T) {
+func TestParseKeepsUnknownFields(t *testing.T) {
 	b := smallModel(t)
 	b = protowire.AppendTag(b, 1999, protowire.BytesType)
 	b = protowire.AppendBytes(b, []byte("from the future"))
@@ -171,10 +171,10 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := proto.Marshal(g.Model)
 		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("a parsed model cannot be serialized: %v", err)
 		}
 		if _, err := Parse(again); err != nil {
-			t.Fatalf("what was written cannot be read: %v", err)
+			t.Fatalf("a serialized model cannot be parsed: %v", err)
 		}
 	})
 }

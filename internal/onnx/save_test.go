@@ -43,12 +43,12 @@ func TestSave(t *testing.T) {
 		}
 		w, _ := g.Const("w")
 		if got, _, err := Float32s(w, dir); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("weights come back otherwise (%v)", err)
+			t.Fatalf("weights changed (%v)", err)
 		}
 		m = g.Model
 	}
 	if _, err := save(context.Background(), m, dir, filepath.Join(dir, "no", "m.onnx"), 0); err == nil {
-		t.Error("writes to a folder that is not there")
+		t.Error("saving to a missing folder succeeded")
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 2 {
 		t.Errorf("%d files are left", len(list))

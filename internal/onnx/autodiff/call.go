@@ -88,8 +88,8 @@ func (c *call) checkOnlyFirstOutput() bool {
 	return c.upstream(0) != ""
 }
 
-func (c *call) attrInt(name string, otherwise int64) int64 {
-	return onnx.AttributeInt(c.n, name, otherwise)
+func (c *call) attrInt(name string, fallback int64) int64 {
+	return onnx.AttributeInt(c.n, name, fallback)
 }
 
 // node appends a node of the default domain and returns the name of its output.

@@ -28,8 +28,8 @@ func (g *tape) square(x string) string { return g.node("Mul", x, x) }
 // oneMinus returns 1 − x.
 func (g *tape) oneMinus(x string) string { return g.node("Sub", g.scalar(1, x), x) }
 
-func (c *call) attrFloat(name string, otherwise float64) float64 {
-	return float64(onnx.AttributeFloat(c.n, name, float32(otherwise)))
+func (c *call) attrFloat(name string, fallback float64) float64 {
+	return float64(onnx.AttributeFloat(c.n, name, float32(fallback)))
 }
 
 // wherePositive returns yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as

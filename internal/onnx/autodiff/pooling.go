@@ -23,7 +23,7 @@ func gradAveragePool(c *call) {
 	c.add(0, c.spreadWindows(c.node("Div", upstream, c.castTo(c.windowCounts(x, upstream, s, include), x)), x, s, 1))
 }
 
-// poolGeometry returns the geometry of the node, which is a pooling.
+// poolGeometry returns the geometry of a pooling node.
 func (c *call) poolGeometry() (geometry, bool) {
 	s, ok := c.types.windowGeometry(c.n, c.types.get(c.input(0)), nil)
 	if !ok {

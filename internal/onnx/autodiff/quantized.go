@@ -12,8 +12,8 @@ import (
 // DynamicQuantizeLinear computes its scale and zero point from the data. Both count as
 // constants, because dequantizing undoes their effect on the integers.
 //
-// See Bengio, Léonard, Courville, Estimating or Propagating Gradients Through Stochastic
-// Neurons, arXiv:1308.3432, 2013.
+// Bengio, Léonard and Courville describe the estimator in Estimating or Propagating
+// Gradients Through Stochastic Neurons, arXiv:1308.3432, 2013.
 
 // makesIntegers lists the operators whose outputs are integers that represent real numbers.
 var makesIntegers = map[string]bool{
@@ -82,8 +82,8 @@ func gradDequantizeLinear(c *call) {
 	}
 }
 
-// gradDynamicQuantizeLinear needs no bounds, because the range of the integers covers all
-// values.
+// gradDynamicQuantizeLinear divides the gradient by the scale, output 1. It needs no
+// bounds, because the range of the integers covers all values.
 func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.upstream(0), c.output(1))) }
 
 // quantizationScale returns the scale of the node in a shape that broadcasts to the input.

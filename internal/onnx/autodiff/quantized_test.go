@@ -17,7 +17,7 @@ import (
 type quantizedCase struct {
 	name      string
 	x         []int64
-	low, high float32 // range that the integers represent; x outside has gradient 0
+	low, high float32 // range of x that the integers represent; elements outside have gradient 0
 	build     func(b *onnx.Builder, x string) string
 	real      func(b *onnx.Builder, x string) string
 	allInside bool // whether all elements of x are in the range

@@ -131,7 +131,7 @@ func TestFindCache(t *testing.T) {
 	}
 }
 
-func TestFindPassesOver(t *testing.T) {
+func TestFindSkipsUnusable(t *testing.T) {
 	good := isolatedLibrary(t)
 	text := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
@@ -265,9 +265,9 @@ func TestCUDAFallsBack(t *testing.T) {
 	}
 }
 
-// TestAutoIsSilent checks that a library without CUDA gives no warning if CUDA was not
+// TestAutoWithoutCUDA checks that a library without CUDA gives no warning if CUDA was not
 // requested.
-func TestAutoIsSilent(t *testing.T) {
+func TestAutoWithoutCUDA(t *testing.T) {
 	good := isolatedLibrary(t)
 	var log strings.Builder
 	r, err := ort.Open(context.Background(), ort.Options{Library: good, Log: slog.New(slog.NewTextHandler(&log, nil))})

@@ -212,7 +212,8 @@ func verifyCache(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err
 	return p, err
 }
 
-// mainFiles returns the files that are loaded together with the library.
+// mainFiles returns the files that are loaded together with the library. The first is the
+// library.
 func (p pin) mainFiles() []pinnedFile {
 	if p.gpu {
 		return p.files[:1]
