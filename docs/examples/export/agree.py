@@ -4,10 +4,14 @@
     pip install numpy onnx onnxruntime
     python agree.py --attach ./attach --chromium /usr/bin/chromium DIR
 
-DIR holds, of each network, NAME.attach, NAME.onnx (exported), NAME.npz: its inputs by their names, as prepared, and, where it takes images or texts,
-NAME.raw.npz or NAME.raw.csv: the same rows before. Go is `attach verify`: the exported model in attach's own ONNX Runtime beside the bundle. Node and the
-browser are compared with Python: p-values are equal but for ties, and not among the numbers. What the model itself returns is compared too: where that
-differs, so must what is made of it.
+For each model, DIR holds NAME.attach, the exported NAME.onnx, and NAME.npz with the
+prepared inputs by their names. If the model takes images or texts, DIR also holds
+NAME.raw.npz or NAME.raw.csv with the same rows before preparation.
+
+Go is represented by `attach verify`, which compares the exported model with the .attach
+file in attach's own ONNX Runtime. Node and the browser are compared with Python. P-values
+are left out of the numbers, because they are equal except for ties. The outputs of the
+model itself are compared, too, because every other output depends on them.
 """
 import argparse, json, pathlib, subprocess, tempfile
 import numpy as np, onnx, onnxruntime as ort

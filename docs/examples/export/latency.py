@@ -1,5 +1,10 @@
-"""Latency of exported models over the model alone: python latency.py BATCH THREADS RUNS MODEL.onnx NAME=SHAPE OUT.onnx...
-THREADS 0 is the runtime's default. Runs alternate in random order; four sessions of each file, for one session differs from another by a hundredth."""
+"""Measures how much slower exported models are than the model itself.
+
+    python latency.py BATCH THREADS RUNS MODEL.onnx NAME=SHAPE OUT.onnx...
+
+THREADS 0 uses the runtime's default. The runs alternate in random order. Each file gets four
+sessions, because sessions of the same file differ by about 1 %.
+"""
 import sys, time, numpy as np, onnxruntime as ort
 n, threads, runs = map(int, sys.argv[1:4])
 name, shape = sys.argv[5].split("="); shape = [int(v) for v in shape.split("x")]
