@@ -517,8 +517,7 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	return &c
 }
 
-// usageError reports that the command was called wrongly. All other errors report that the
-// work failed.
+// usageError reports that the command was called wrongly, not that its work failed.
 type usageError struct {
 	msg   string
 	usage string // lines to print below the message, or ""

@@ -100,8 +100,8 @@ func formatCoordinate(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// newTicks returns about n ticks at round numbers from low to high. An axis of the given
-// length begins at 0 or, if flip is set, ends there.
+// newTicks returns about n ticks at round numbers from low to high. Their positions run from
+// 0 to length or, if flip is set, from length to 0.
 func newTicks(low, high, length float64, n int, flip bool) []tick {
 	step := roundStep((high - low) / float64(n))
 	format := tickFormatter(step, max(math.Abs(low), math.Abs(high)))
