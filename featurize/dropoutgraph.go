@@ -154,8 +154,8 @@ func transferNodes(v *pb.ValueInfoProto) (send, receive []*pb.NodeProto) {
 	if len(t.GetShape().GetDim()) > 0 {
 		return []*pb.NodeProto{node("Cast", []string{name}, v.GetName(), to(floatElem))}, []*pb.NodeProto{node("Cast", []string{v.GetName()}, name, to(elem))}
 	}
-	axis := func(of string) *pb.NodeProto {
-		return node("Constant", nil, of+"/axis", onnx.Attr("value", onnx.Tensor([]int64{0})))
+	axis := func(prefix string) *pb.NodeProto {
+		return node("Constant", nil, prefix+"/axis", onnx.Attr("value", onnx.Tensor([]int64{0})))
 	}
 	sent, received := name+"/given", name+"/taken"
 	send = []*pb.NodeProto{node("Cast", []string{name}, sent, to(floatElem)), axis(sent), node("Unsqueeze", []string{sent, sent + "/axis"}, v.GetName())}

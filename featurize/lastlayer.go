@@ -305,8 +305,9 @@ var reshapeOps = map[string]bool{
 // them back.
 var quantiseOps = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true}
 
-// activationOps are nonlinear operators on single elements, or on rows for LpNormalization
-// and Normalizer. The last linear layer may come before them.
+// activationOps are nonlinear operators on single elements. Exceptions are LpNormalization
+// and Normalizer, which act on rows, and GlobalMaxPool, which acts on positions. The last
+// linear layer may come before these operators.
 var activationOps = map[string]bool{
 	"Relu": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Selu": true, "Celu": true, "Clip": true,
 	"ThresholdedRelu": true, "Tanh": true, "Softplus": true, "Softsign": true, "HardSwish": true, "Gelu": true,

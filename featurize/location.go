@@ -74,7 +74,8 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 			w.addReason("the predictions do not come from a linear layer")
 		}
 	}
-	// Linear models of the classical domain read the columns of a table directly.
+	// Linear models of the classical domain read the columns of a table directly, so their
+	// features have different units.
 	l.mixedUnits = w.feature.concat != nil || w.layerNode != nil && strings.HasSuffix(w.layerNode.GetInput()[0], lowerInputSuffix)
 	if l.isNamed = o.Feature != "" && o.Feature != w.feature.tensor; l.isNamed {
 		if w.feature, err = s.namedView(ctx, o.Feature, "the feature"); err != nil {

@@ -188,16 +188,16 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 	infos, casts := s.inputs.declare(s.graph)
 	// The shape of a scalar is an empty tensor, which the binding of ONNX Runtime cannot
 	// return. So each shape is returned after a leading 1.
-	const one = "attach/probe/one"
+	const oneName = "attach/probe/one"
 	body := &pb.GraphProto{
 		Input: infos,
-		Node:  []*pb.NodeProto{node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]int64{1})))},
+		Node:  []*pb.NodeProto{node("Constant", nil, oneName, onnx.Attr("value", onnx.Tensor([]int64{1})))},
 	}
 	names := make([]string, len(tensors))
 	for i, t := range tensors {
 		names[i] = fmt.Sprintf("attach/probe/%d", i)
 		shape := names[i] + "/shape"
-		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
+		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{oneName, shape}, names[i], onnx.Attr("axis", 0)))
 		body.Output = append(body.Output, &pb.ValueInfoProto{Name: new(names[i])})
 	}
 	session, err := s.runtime.NewSession(ctx, ort.Model{Proto: subgraph(s.graph, casts, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feedNames(), names)

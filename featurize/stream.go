@@ -182,7 +182,7 @@ func (c chunk) shapes() string {
 	return strings.Join(list, ", ")
 }
 
-// rowsOf returns an output of a session as rows. They must remain valid when the output is
+// rowsOf returns an output of a session as rows, which remain valid after the output is
 // closed. If want is not 0, the output must have want columns.
 func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)

@@ -17,9 +17,8 @@ import (
 // serviceName is the full name of the protocol's gRPC service.
 const serviceName = "inference.GRPCInferenceService"
 
-// Register adds the protocol's gRPC service to a gRPC server. The gRPC server limits the
-// size of messages and detects closed connections, so Options.MaxBodySize does not limit a
-// message.
+// Register adds the protocol's gRPC service to a gRPC server. The size of messages is
+// limited by the gRPC server, which also detects closed connections.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: serviceName,

@@ -88,8 +88,8 @@ func setMember(p *attach.Prediction, i int) float64 {
 func targetOutputs(b *attach.Bundle) []output {
 	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
 	var list []output
-	add := func(name string, of func(*attach.Target) float64) {
-		o := output{name: name, datatype: "FP64", shape: []int{-1}, number: func(p *attach.Prediction, i int) float64 { return of(&p.Targets[i]) }}
+	add := func(name string, value func(*attach.Target) float64) {
+		o := output{name: name, datatype: "FP64", shape: []int{-1}, number: func(p *attach.Prediction, i int) float64 { return value(&p.Targets[i]) }}
 		if t > 1 {
 			o.shape = []int{-1, t}
 			o.appendAxes = func(dst []int, _ *request, _ []attach.Prediction) []int { return append(dst, t) }

@@ -177,14 +177,14 @@ func checkREST(t *testing.T, body []byte, header int) {
 		}
 		return
 	}
-	var whole map[string]json.RawMessage
+	var fields map[string]json.RawMessage
 	var want []map[string]json.RawMessage
 	if !json.Valid(body[:header]) {
 		t.Fatalf("%q is not JSON", body[:header])
 	}
 	// If a request contains the key "inputs" twice, the parser reads both lists, and the
 	// model rejects them later.
-	same := json.Unmarshal(body[:header], &whole) == nil && json.Unmarshal(whole["inputs"], &want) == nil && len(want) == len(r.inputs)
+	same := json.Unmarshal(body[:header], &fields) == nil && json.Unmarshal(fields["inputs"], &want) == nil && len(want) == len(r.inputs)
 	for i := range r.inputs {
 		x := &r.inputs[i]
 		numbers, err := x.floats(nil)

@@ -283,12 +283,12 @@ func limitsOf(datatype string) limits {
 func (t *tensor) decodeContents(dst []float32) ([]float32, error) {
 	c := t.contents
 	lim := limitsOf(t.datatype)
-	add := func(n int, at func(i int) float64) error {
+	add := func(n int, value func(i int) float64) error {
 		if n != t.elements {
 			return t.countError(n)
 		}
 		for i := range n {
-			v := at(i)
+			v := value(i)
 			if err := t.checkInteger(i, v, lim); err != nil {
 				return err
 			}
