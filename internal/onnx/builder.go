@@ -268,9 +268,9 @@ func (b *Builder) Rename(tensor, name string) string {
 	return node.Output[0]
 }
 
-// Model returns the model. It first checks that every node reads only tensors from earlier
-// nodes, that every name is unique, that every output exists, and that the model imports
-// every domain.
+// Model returns the model. It returns an error if a node reads a tensor that no earlier
+// node produces, if a name is not unique, if an output does not exist, or if a domain is
+// not imported.
 func (b *Builder) Model() (*pb.ModelProto, error) {
 	if err := checkGraph(b.model); err != nil {
 		return nil, err

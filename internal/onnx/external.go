@@ -164,8 +164,8 @@ func (g *Graph) External() ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// CheckExternal returns an error for the first tensor whose file of external data is
-// missing or too short.
+// CheckExternal returns an error if a file of a tensor's external data is missing or too
+// short.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
 	for _, t := range externalTensors(m) {

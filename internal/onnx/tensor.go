@@ -37,9 +37,9 @@ func Elements(t *pb.TensorProto) (int64, error) {
 	return n, nil
 }
 
-// elementTypes lists the supported element types. For each it holds NumPy's name, the size
-// in bytes of an element in raw data (0 if it cannot be decoded), and whether it is
-// floating-point.
+// elementTypes lists the supported element types with their names in NumPy. bytes is the
+// size of an element in raw data, or 0 if elements cannot be decoded. float marks
+// floating-point types.
 var elementTypes = map[pb.TensorProto_DataType]struct {
 	name  string
 	bytes int64

@@ -120,8 +120,8 @@ func (g *tape) unbroadcast(gradient, x string) string {
 	return gradient
 }
 
-// unbroadcastAtRunTime does the same as unbroadcast if shapes are unknown. The graph
-// compares the shapes at run time to find the axes.
+// unbroadcastAtRunTime does what unbroadcast does, for unknown shapes. It appends nodes
+// that compare the shapes at run time to find the axes.
 func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
 	from, to := g.node("Shape", gradient), g.shapeOf(x)
 	one := g.ints(1)

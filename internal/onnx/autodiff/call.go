@@ -194,8 +194,8 @@ func (g *tape) reshapeLike(v, x string) string {
 }
 
 // expandShape returns a shape with which Expand broadcasts v to the shape of x. If v
-// already has the right size along an axis, the shape contains 1 for it, because the size
-// may be known only at run time.
+// already has the right size along an axis, that size may still be unknown. The shape then
+// contains 1, which keeps the size of v.
 func (g *tape) expandShape(v, x string) string {
 	from, to := g.types.get(v), g.types.get(x)
 	shape := make([]int64, len(to.dims))

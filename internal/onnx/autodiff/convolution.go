@@ -134,7 +134,7 @@ func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) st
 	}
 	m := s
 	m.stride, m.dilation = s.dilation, s.stride
-	m.kernelKnown = false // the kernel of this convolution is upstream, whose size differs
+	m.kernelKnown = false // this convolution uses upstream as its kernel, and upstream has another size
 	dw := c.nodeWith("Conv", []string{image, c.swapAxes(upstream, 0, rank)}, m.attributes(group)...)
 	if !c.kernelSizeExact(x, upstream, s) {
 		dw = c.cropTo(dw, c.shapeRange(w, 2, rank), s)
@@ -176,8 +176,8 @@ func gradConvTranspose(c *call) {
 	}
 }
 
-// transposedGeometry returns the geometry of the convolution whose adjoint is the node's
-// ConvTranspose. The runtime checks that the sizes match.
+// transposedGeometry returns the geometry of a convolution. The node, a ConvTranspose, is
+// the adjoint of this convolution. The runtime checks that the sizes match.
 func (c *call) transposedGeometry() (geometry, bool) {
 	s, ok := c.convGeometry(c.input(1), tensorType{})
 	if !ok || s.outputShape == nil && !s.isSamePadding() {

@@ -8,7 +8,7 @@ import (
 )
 
 // geometry describes how the window of a convolution or pooling moves over the spatial
-// axes, which are the axes from 2 on.
+// axes. These are the axes from 2 on.
 type geometry struct {
 	kernel, stride, dilation []int64
 	kernelKnown              bool // whether all sizes of the kernel are known

@@ -21,8 +21,8 @@ type Seed struct {
 // not depend on the tensor, or only through operators that are constant almost everywhere.
 var ErrNoPath = errors.New("no differentiable path")
 
-// UnsupportedError reports that a gradient would have to pass through an operator that has
-// no rule, or through a form of the operator that its rule does not support.
+// UnsupportedError reports an operator through which a gradient cannot pass. Either the
+// operator has no rule, or its rule does not support the form of the node.
 type UnsupportedError struct {
 	Op, Domain string
 	Node       string // name of the node
@@ -172,7 +172,7 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	return c.err
 }
 
-// rootCause returns the error that explains err, which the rule of node i returned. An
+// rootCause returns the error that explains err, the error of the rule of node i. An
 // operator without a rule has outputs of unknown type, and these make the rules of later
 // nodes fail. If such an operator is on the path from node i to wrt, rootCause returns its
 // error. Otherwise it returns err.

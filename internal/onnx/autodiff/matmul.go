@@ -3,7 +3,7 @@ package autodiff
 import "github.com/attach-uncertainty/attach/internal/onnx"
 
 // gradMatMul is the rule of Y = AB, with the gradients dA = dY·Bᵀ and dB = Aᵀ·dY. It
-// supports vectors, matrices, and stacks of matrices whose leading axes are broadcast.
+// supports vectors, matrices, and stacks of matrices with broadcast leading axes.
 func gradMatMul(c *call) { c.addProduct(c.input(0), c.input(1), c.upstream(0)) }
 
 // addProduct adds the gradients of inputs 0 and 1 of a matrix product. a and b are the

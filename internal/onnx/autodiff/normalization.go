@@ -71,8 +71,8 @@ func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	return axisRange(int(axis), rank), ok
 }
 
-// gradInstanceNormalization is the rule of InstanceNormalization, which normalises each
-// channel of each row separately.
+// gradInstanceNormalization is the rule of InstanceNormalization. This operator normalises
+// each channel of each row separately.
 func gradInstanceNormalization(c *call) {
 	x, upstream := c.input(0), c.upstream(0)
 	axes, ok := c.axesFrom(x, 2)
@@ -87,8 +87,8 @@ func gradInstanceNormalization(c *call) {
 	}
 }
 
-// addChannelGradients adds the gradients of inputs 1 and 2, which are a scale and a bias
-// for each channel (axis 1). axes are the axes after 1.
+// addChannelGradients adds the gradients of inputs 1 and 2, a scale and a bias for each
+// channel. Channels are axis 1, and axes are the axes after it.
 func (c *call) addChannelGradients(upstream, xhat string, axes []int64) {
 	summed := append([]int64{0}, axes...)
 	if c.needsGradient(1) {

@@ -78,7 +78,8 @@ func (c *call) windowCounts(x, upstream string, s geometry, include bool) string
 	return counts
 }
 
-// windowCounts returns the same numbers as call.windowCounts if the size of x is known.
+// windowCounts computes the numbers of call.windowCounts in advance if the size of x is
+// known.
 func (s *geometry) windowCounts(x tensorType, include bool) (counts []float32, dims []int64, ok bool) {
 	counts, dims = []float32{1}, []int64{1, 1}
 	for i, o := range s.outputSizes(x) {

@@ -15,13 +15,13 @@ import (
 // Bengio, Léonard and Courville describe the estimator in Estimating or Propagating
 // Gradients Through Stochastic Neurons, arXiv:1308.3432, 2013.
 
-// makesIntegers lists the operators whose outputs are integers that represent real numbers.
+// makesIntegers lists the operators that quantize: their outputs are integers that
+// represent real numbers.
 var makesIntegers = map[string]bool{
 	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QuantizeLinear": true,
 }
 
-// takesIntegers lists the operators whose rules accept inputs that are integers
-// representing real numbers.
+// takesIntegers lists the operators with rules that accept inputs from makesIntegers.
 var takesIntegers = map[string]bool{
 	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
 	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,
@@ -95,8 +95,8 @@ func (c *call) quantizationScale() (string, bool) {
 	return c.broadcastAlongAxis(c.input(1))
 }
 
-// broadcastAlongAxis adds axes of size 1 to a vector that has one number for each element
-// along the node's axis, so that it broadcasts to the input.
+// broadcastAlongAxis makes a vector broadcast to the input, by adding axes of size 1. The
+// vector has one number for each element along the node's axis.
 func (c *call) broadcastAlongAxis(v string) (string, bool) {
 	t := c.types.get(v)
 	if size, ok := t.size(); ok && size == 1 || t.ranked && len(t.dims) == 0 {
@@ -178,8 +178,8 @@ func gradConvInteger(c *call) {
 	}
 }
 
-// broadcastAlongRows adds axes of size 1 to a vector that has one number for each row of w,
-// so that it broadcasts to w.
+// broadcastAlongRows makes a vector broadcast to w, by adding axes of size 1. The vector
+// has one number for each row of w.
 func (c *call) broadcastAlongRows(v, w string) string {
 	t, rank := c.types.get(v), len(c.types.get(w).dims)
 	if len(t.dims) != 1 || t.dims[0].n == 1 {

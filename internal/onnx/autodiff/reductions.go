@@ -84,11 +84,11 @@ func gradLogSoftmax(c *call) {
 	c.add(0, c.node("Sub", upstream, c.node("Mul", c.node("Exp", c.output(0)), c.sumAlong(upstream))))
 }
 
-// sumAlong returns the sum of x along the node's axis, which keeps the size 1.
+// sumAlong returns the sum of x along the node's axis. The axis keeps the size 1.
 func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
 // reductionRule returns the rule of an operator that reduces axes like ReduceSum. gradient
-// computes the gradient of x from upstream and y, in which reduced axes have size 1. If the
+// computes the gradient of x from upstream and y. In both, reduced axes have size 1. If the
 // node reduces no axes, the rule is the identity if identity is set. Otherwise it fails.
 func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) string) rule {
 	return func(c *call) {

@@ -9,7 +9,7 @@ import (
 
 // resizeNode holds the inputs and attributes of a Resize.
 type resizeNode struct {
-	scales, sizes string // names of the inputs; one of them is ""
+	scales, sizes string // names of the inputs, at least one of which is ""
 	// constScales and constSizes are the values of the inputs, or nil if they are not
 	// constant.
 	constScales []float32

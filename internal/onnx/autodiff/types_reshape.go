@@ -54,8 +54,8 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(out)
 }
 
-// remainingDim returns the size of the one axis that Reshape must compute. x is the input
-// of the Reshape, and others are the other axes of its result.
+// remainingDim returns the size of the one axis that a Reshape must compute. x is the input
+// of the Reshape. others are the other axes of its result.
 func remainingDim(x tensorType, others []dimension) dimension {
 	if !x.ranked {
 		return dimension{n: -1}

@@ -108,8 +108,8 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// reduceRuntimeAxes returns a function that appends a reduction whose axes are an input of
-// the graph.
+// reduceRuntimeAxes returns a function that appends a reduction. Its axes are an input of
+// the graph, so they are known only at run time.
 func reduceRuntimeAxes(op string) func(*onnx.Builder, string) string {
 	return func(b *onnx.Builder, x string) string {
 		return b.Node(op, []string{x, b.Input("axes", pb.TensorProto_INT64, 1)})

@@ -1,9 +1,9 @@
 // Package graph writes the computations of fitted methods as nodes of an ONNX graph. It
 // uses only standard operators, because every runtime implements them.
 //
-// A fitted method supports graphs if it implements Detector or QuantileRegressor. Its
-// ScoreGraph or QuantilesGraph does the same computation as its Score or Quantiles, with
-// tensors. Expensive products have the same precision as in Go, mostly float32. Cheap
+// A fitted method supports graphs if it implements Detector or QuantileRegressor.
+// ScoreGraph and QuantilesGraph compute with tensors what Score and Quantiles compute in
+// Go. Expensive products have the precision that they have in Go, mostly float32. Cheap
 // operations, such as sums, are in float64.
 package graph
 
@@ -110,8 +110,8 @@ func Score(fitted any, b Batch) (Tensor, error) {
 	return score, nil
 }
 
-// Unguarded appends the same nodes as Score, but without the guard: rows with NaN or
-// infinities may have any score.
+// Unguarded appends nodes that compute the score without a guard against NaN and
+// infinities. Rows that contain them may have any score.
 func Unguarded(fitted any, b Batch) (Tensor, error) {
 	if d, ok := fitted.(Detector); ok {
 		return d.ScoreGraph(b)

@@ -32,15 +32,15 @@ func Wrap(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) 
 	return Tensor{b, name, elem, cols}
 }
 
-// WithCols returns x with n as its number of columns. It is for results whose number of
-// columns Tensor cannot derive.
+// WithCols returns x with n as its number of columns. It is for tensors with a number of
+// columns that other methods cannot derive.
 func (x Tensor) WithCols(n int) Tensor {
 	x.cols = n
 	return x
 }
 
-// Named renames x, which must be an output of the last node. If the name is taken, it gets
-// a suffix.
+// Named changes the name of x in the graph. x must be the output of the last node. If the
+// name is taken, it gets a suffix.
 func (x Tensor) Named(name string) Tensor {
 	x.name = x.b.Rename(x.name, name)
 	return x
@@ -70,9 +70,9 @@ func (x Tensor) Double() Tensor { return x.To(pb.TensorProto_DOUBLE) }
 // Single converts x to float32.
 func (x Tensor) Single() Tensor { return x.To(pb.TensorProto_FLOAT) }
 
-// Constant adds a constant to the graph of x, in the precision of v. v is a rows.Matrix,
-// blas32.General or blas64.General, or a list of numbers ([]float64, []float32, []int64,
-// []int32). A list may have a shape, and is a vector by default.
+// Constant adds a constant to the graph of x, in the precision of v. v is a matrix
+// (rows.Matrix, blas32.General or blas64.General) or a list of numbers ([]float64,
+// []float32, []int64, []int32). A list may have a shape, and is a vector by default.
 func (x Tensor) Constant(v any, shape ...int) Tensor {
 	if shape != nil {
 		return x.constant(v, shape...)
@@ -208,7 +208,8 @@ func (x Tensor) operands(v any) (a, b Tensor) {
 	panic(fmt.Sprintf("graph: an operand of type %T", v))
 }
 
-// binaryOp appends an operator of two operands, which it converts to a common type.
+// binaryOp appends an operator with two operands, after it has converted them to a common
+// type.
 func (x Tensor) binaryOp(op string, v any) Tensor {
 	a, b := x.operands(v)
 	if a.cols != b.cols && a.cols != 1 && b.cols != 1 {
@@ -331,7 +332,7 @@ func (x Tensor) Log1p() Tensor {
 	return rounded.Square().Neg().Less(0.).Choose(sum.Log().Mul(x.Div(rounded)), x)
 }
 
-// reduce applies a reduction to the last axis, which keeps the size 1.
+// reduce applies a reduction to the last axis. The axis keeps the size 1.
 func (x Tensor) reduce(op string) Tensor { return x.reduceAxis(op, -1, 1, 1) }
 
 // Reduce removes an axis with a reduction such as ReduceMin. cols is the size of the last
@@ -351,10 +352,10 @@ func (x Tensor) reduceAxis(op string, axis, keep, cols int) Tensor {
 	return Tensor{x.b, x.b.Node(op, inputs, attrs...), x.elem, cols}
 }
 
-// Sum returns sums along the last axis, which keeps the size 1.
+// Sum returns sums along the last axis. The axis keeps the size 1.
 func (x Tensor) Sum() Tensor { return x.reduce("ReduceSum") }
 
-// Mean returns means along the last axis, which keeps the size 1.
+// Mean returns means along the last axis. The axis keeps the size 1.
 func (x Tensor) Mean() Tensor { return x.reduce("ReduceMean") }
 
 // RowMax returns the largest numbers along the last axis.
@@ -461,8 +462,8 @@ func (x Tensor) MatMul(w any) Tensor {
 	return out
 }
 
-// Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul, and c
-// is a row of numbers that is added to each row.
+// Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul. c is a
+// row of numbers that is added to each row.
 func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	m := x.asMatrix(w)
 	x = x.To(m.elem)

@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// extract unpacks the listed files from the package in the folder download, which must be
-// the only one there.
+// extract unpacks the listed files from the package in the folder download. This folder
+// must contain only that package.
 func (c client) extract(ctx context.Context, download, dst string, files []pinnedFile) error {
 	path, err := onlyFile(download, c.ext)
 	if err != nil {

@@ -125,8 +125,8 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 
 type real interface{ float32 | float64 }
 
-// matrix is a matrix in memory, with rows×cols elements after its transposition trans. ld
-// is the number of elements from the start of a row in memory to the start of the next.
+// matrix is a matrix in memory. It has rows×cols elements after its transposition trans. In
+// memory, a row begins ld elements after the row before it.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T
@@ -150,7 +150,7 @@ func (m matrix[T]) isValid() bool {
 	return known && rows > 0 && cols > 0 && m.ld >= cols && len(m.data) >= (rows-1)*m.ld+cols
 }
 
-// transposed returns the transpose of the matrix, with the same data.
+// transposed returns the transpose of the matrix without copying its data.
 func (m matrix[T]) transposed() matrix[T] {
 	m.rows, m.cols = m.cols, m.rows
 	switch m.trans {
@@ -261,7 +261,7 @@ const maxPanel = 1 << 23
 // accumulate sets c to αz + βc, element by element.
 func accumulate[T real](c []T, alpha T, z []T, beta T) {
 	c = c[:len(z)]
-	if beta == 0 { // with β = 0, BLAS must ignore c, which may hold NaN
+	if beta == 0 { // c may hold NaN, and BLAS must ignore it if β = 0
 		for i, v := range z {
 			c[i] = alpha * v
 		}

@@ -83,8 +83,9 @@ func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) err
 }
 
 // command returns a client's command that will run in dir, never in the working directory.
-// A client may load code or configuration from the directory in which it runs: python
-// imports modules, npm reads files, and relative entries of PATH or PYTHONPATH apply.
+// A client may load code or configuration from the directory in which it runs. For example,
+// python imports modules from it, npm reads files, and relative entries of PATH refer to
+// it.
 func command(ctx context.Context, argv []string, dir string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

@@ -10,7 +10,7 @@ package ort
 #include <stdlib.h>
 #include <string.h>
 
-// The first functions of ONNX Runtime's C API, which never change.
+// These first two functions of ONNX Runtime's C API never change.
 typedef struct {
 	const void *(*GetApi)(uint32_t version);
 	const char *(*GetVersionString)(void);

@@ -26,11 +26,11 @@ import (
 // Options selects the library and configures sessions. With the zero value, Open finds or
 // installs a library. It then uses CUDA if CUDA works, and the CPU otherwise.
 type Options struct {
-	Library   string       // path of libonnxruntime; with "", Open tries $ORT_LIB, the user's cache and the system's folders, and then installs it
+	Library   string       // path of libonnxruntime; "" searches $ORT_LIB, the user's cache and the system's folders, and then installs it
 	NoInstall bool         // do not install a library
 	Provider  string       // "auto" (default), "cpu" or "cuda"
 	Device    int          // index of the CUDA device
-	Threads   int          // threads within an operator; 0 means GOMAXPROCS if it is lower than the number of CPUs, and otherwise one per physical core
+	Threads   int          // threads within an operator; 0 means one per physical core, or GOMAXPROCS if that is less than the number of CPUs
 	Log       *slog.Logger // nil discards messages; if it enables levels below debug, the runtime also logs to stderr
 }
 
@@ -62,7 +62,7 @@ type Runtime struct {
 	blas     func() *BLAS
 }
 
-// environment is the state of the binding, which exists once per process. The library stays
+// environment is the state of the binding. There is one per process. The library stays
 // loaded after the last runtime is closed, because programs often open another runtime. It
 // is unloaded only if a runtime with another library is opened.
 var environment struct {
