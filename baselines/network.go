@@ -51,7 +51,7 @@ func checkLogits(z blas32.General, n int) error {
 
 func checkClasses(c int) error {
 	if c < 2 { // fitting.Fit checks the training rows, but not the outputs of the network
-		return fmt.Errorf("%d logits per row, but at least 2 are needed, one for each class", c)
+		return fmt.Errorf("it scores the logits of a classifier, one per class, but the network returns only %d per row", c)
 	}
 	return nil
 }

@@ -387,10 +387,10 @@ func (r *predictResult) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	switch {
 	case s == nil:
 	case s.Rows == 0:
-		printf(w, "note: no prediction is accepted at --max-error %g: the %d calibration rows that are not flagged have too many errors, or are too few, to guarantee it; "+
-			"it takes at least %d rows without an error\n", r.options.MaxError, s.Of, s.Least)
+		printf(w, "note: no prediction is accepted at --max-error %g: the %s calibration rows that are not flagged have too many errors, or are too few, to guarantee it; "+
+			"it takes at least %s rows without an error\n", r.options.MaxError, display.Count(s.Of), display.Count(s.Least))
 	default:
-		printf(w, "%d of %d predictions accepted at --max-error %g: not flagged, and with a largest probability (at temperature 1) above %.6g. Of the calibration rows, %d of %d would be accepted, and %d of these are wrong\n",
-			r.accepted, r.rows, r.options.MaxError, s.Confidence, s.Rows, s.Of, s.Errors)
+		printf(w, "%s of %s predictions accepted at --max-error %g: not flagged, and with a largest probability (at temperature 1) above %.6g. Of the calibration rows, %s of %s would be accepted, and %s of these are wrong\n",
+			display.Count(r.accepted), display.Count(r.rows), r.options.MaxError, s.Confidence, display.Count(s.Rows), display.Count(s.Of), display.Count(s.Errors))
 	}
 }

@@ -9,6 +9,10 @@ import (
 // minSimilarity is the similarity from 0 to 1 above which a name is suggested.
 const minSimilarity = .87
 
+// spelledOut is the least similarity of a name and a word that begins with it, so that
+// --calibration suggests --cal and not --cal-fraction.
+const spelledOut = .9
+
 // mostSimilar returns the name that the user most likely meant by given, or "". It ignores
 // case. It prefers the most similar name. If no name is similar enough, it returns the only
 // name that begins with given. The library's own suggestions are not used, because they
@@ -17,7 +21,11 @@ func mostSimilar(given string, names []string) (name string) {
 	given = strings.ToLower(given)
 	likeness := minSimilarity
 	for _, n := range names {
-		if l := smetrics.JaroWinkler(n, given, .7, 4); l > likeness {
+		l := smetrics.JaroWinkler(n, given, .7, 4)
+		if len(n) >= 3 && strings.HasPrefix(given, n) {
+			l = max(l, spelledOut)
+		}
+		if l > likeness {
 			name, likeness = n, l
 		}
 	}

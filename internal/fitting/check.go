@@ -154,7 +154,7 @@ func checkTraining(m ood.Method, t ood.Training) error {
 		// The softmax of a single logit is always 1, so methods that use it cannot work.
 		// For regressors, methods with dropout are exempt, because they compare outputs
 		// directly.
-		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
+		return fmt.Errorf("it scores the logits of a classifier, one per class, but there is only %d per row", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
 		return CheckLast(t.Last, t.Features.Cols, t.Logits.Cols)

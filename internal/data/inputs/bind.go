@@ -335,12 +335,16 @@ var defaultTextNames = []string{"text", "sentence"}
 
 // TextColumnsError reports that it is not clear which column holds the text.
 type TextColumnsError struct {
-	Columns []string // columns of texts; nil if the table has no header
+	Header  []string // names of all columns; nil if the table has no header
+	Columns []string // names of the columns that hold text
 }
 
 func (e *TextColumnsError) Error() string {
-	if e.Columns == nil {
-		return "which column is the text is not known, and it has no header"
+	switch {
+	case e.Header == nil:
+		return "which column is the text is not known: the first line names no column text or sentence, and may be a row"
+	case len(e.Columns) == 0:
+		return "the model takes text, but no column holds text; its columns are " + display.List(e.Header, 10)
 	}
 	return "which column is the text is not known; columns that hold text are " + display.List(e.Columns, 10)
 }
@@ -397,13 +401,11 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	if err != nil || len(free) == 1 {
 		return free, err
 	}
-	switch columns = filter(free, t.hasTexts); {
-	case len(columns) == 1:
+	columns = filter(free, t.hasTexts)
+	if len(columns) == 1 {
 		return columns, nil
-	case t.header == nil:
-		return nil, &TextColumnsError{}
 	}
-	return nil, &TextColumnsError{t.namesOf(columns)}
+	return nil, &TextColumnsError{t.header, t.namesOf(columns)}
 }
 
 // bindImages binds the image input to a column of encoded images, or to the only column of

@@ -63,7 +63,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 			return nil, err
 		}
 		if len(src.readable) == 0 {
-			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", path, ErrEmpty, from.rows())
+			return nil, fmt.Errorf("%s: %w: no image can be read", path, ErrEmpty)
 		}
 		src.first = src.readable[0]
 	}

@@ -460,7 +460,7 @@ func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArray
 			}
 		}
 		if len(src.good) == 0 {
-			return nil, fmt.Errorf("%s: %w: none of its %d arrays can be read", a.shards[0], ErrEmpty, a.rows())
+			return nil, fmt.Errorf("%s: %w: no array can be read", a.shards[0], ErrEmpty)
 		}
 	} else {
 		x, err := src.array(0)
