@@ -30,4 +30,6 @@
 //
 // If the struct has a method Restored() error, it is called after the fields are read. It can
 // compute other fields from the saved ones.
+//
+// The example of Method defines a detector, fits it, saves it and opens it again.
 package ood
