@@ -40,7 +40,7 @@ type Evaluation struct {
 	Alpha           float64     `json:"alpha"`
 	Level           float64     `json:"level"`
 	// Guarantees holds the tests of the guarantees: first for flags, then for intervals or
-	// prediction sets.
+	// prediction sets, and last for the error rate of accepted rows.
 	Guarantees []Guarantee `json:"guarantees"`
 	// Notes holds findings, for example mistakes in the rows and data that are missing.
 	Notes      []Note      `json:"notes,omitempty"`

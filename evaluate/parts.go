@@ -48,7 +48,7 @@ func (g *accumulator) byGroup() grouping {
 	return p
 }
 
-// deciles groups rows by the decile of their number in x. Rows with equal numbers are in the
+// deciles groups rows by the decile of their value in x. Rows with equal values are in the
 // same part, so there may be fewer than ten parts.
 func deciles(x []float64) grouping {
 	const parts = 10

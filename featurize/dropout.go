@@ -14,8 +14,8 @@ func (n network) Dropouts() int { return n.dropouts }
 
 // Dropout runs the model several times with dropout. It implements ood.Network. The masks
 // are drawn here and passed to the graph, so that the same elements are dropped on every
-// execution provider. If the first axis of a tensor is not the row axis, the tensor gets a
-// single mask.
+// execution provider. All rows get the same mask. If the first axis of a tensor is not the
+// row axis, one mask covers the whole tensor.
 func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
 	switch {
 	case passes < 1:

@@ -208,7 +208,8 @@ func (f *folder) markUnusable(name string, why error) {
 }
 
 // classes returns the names of the classes. It returns nil if there are no names, or if the
-// names only repeat the numbers of the classes.
+// names only repeat the numbers of the classes. If a class has no name, it returns nil and
+// marks the configuration as unusable.
 func (f *folder) classes() []string {
 	names := make([]string, len(f.config.Names))
 	generic := 0

@@ -163,7 +163,7 @@ func (m *Model) batchOf(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
 	return b, err
 }
 
-// logitsOf returns the logits of a chunk, or a zero matrix if the model has none.
+// logitsOf returns the logits of a chunk, or an empty matrix if the model has none.
 func (m *Model) logitsOf(c chunk, t *ort.Tensor) (blas32.General, error) {
 	if m.info.Logits == "" {
 		return blas32.General{}, nil

@@ -51,8 +51,8 @@ func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, erro
 	return scores, err
 }
 
-// Example: Fused returns a method that can be used like any other. To open its file again,
-// pass the method to Save and Open.
+// Example: Fused returns a method that can be used like any other. A .attach file that uses
+// it can be saved and opened only if the method is passed to Save and to Open.
 func ExampleFused() {
 	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")

@@ -134,8 +134,8 @@ func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
 	return options, nil
 }
 
-// featureInputs returns the inputs of a table of features: the features, logits and layers
-// that the methods of a .attach file read.
+// featureInputs returns the inputs of a table of features: the features, the logits if
+// there are any, the layers that the detector of a .attach file reads, and gaps.
 func featureInputs(base attach.Base) (list []attach.Input) {
 	add := func(name string, width int, optional bool) {
 		list = append(list, attach.Input{Name: name, DType: "float32", Shape: []int{-1, width}, Optional: optional, NaN: name == "features" && base.Standardised})

@@ -156,8 +156,9 @@ func groupSize(p train.Problem) int {
 	all := p.Models
 	p.Models = all[:1]
 	one := newPlan(p)
-	// The flat vectors are weights, moments and gradients on both sides of a step,
-	// hyper-parameters, averages, and the weights that validation keeps.
+	// 16 vectors are enough for the weights and two moments before and after a step, the
+	// gradients, the hyper-parameters, the averages, and the weights that validation
+	// evaluates and keeps.
 	floats := 16 * one.flat
 	// Each row of a batch needs memory for its input, and for the value, mask and gradients
 	// of each layer.

@@ -34,8 +34,9 @@ import (
 type Loss string
 
 // Validation holds held-out rows. Training keeps the weights with the smallest loss on
-// these rows. It evaluates the loss about one hundred times during the training and after
-// the last epoch. This loss does not include penalties or dropout.
+// these rows. It evaluates the loss after every epoch or, from 200 epochs on, about one
+// hundred times, and always after the last epoch. This loss does not include penalties or
+// dropout.
 type Validation struct {
 	X, Y blas32.General // as in Problem
 	// Levels are the levels at which a conditional network is evaluated with the pinball

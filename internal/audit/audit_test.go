@@ -331,9 +331,10 @@ func TestLooks(t *testing.T) {
 // most a fraction Delta of the simulated audits may have a bound above the true number of
 // outliers. The bounds of files must also add up.
 //
-// The bounds must hold if each input was copied, and if inputs repeat by chance as
-// calibration rows do. In each of these two cases, one of the two ways of counting fails if
-// it is used alone.
+// An audit counts all rows and, separately, distinct rows. Its bounds must hold if each
+// input was copied, and also if inputs repeat by chance as often as calibration rows do. In
+// the first case, bounds from all rows alone would fail. In the second, bounds from
+// distinct rows alone would fail.
 func TestBoundsHoldAtOnce(t *testing.T) {
 	const n, files, each, trials, delta = 200, 12, 40, 60, .2
 	for _, c := range []struct {

@@ -37,9 +37,9 @@ func noteFolders(w io.Writer, names []string, outputs int) {
 	printf(w, "note: folders or named labels are numbered in sorted order%s: %s; if the model's order differs, pass --class-names\n", suffix, list)
 }
 
-// checkFolders returns an error if only some folders of images have the name of a class,
-// because the classes of the other folders are unknown. If no folder has the name of a
-// class, the folders are in the order of the classes.
+// checkFolders returns an error if a folder or a label is not the name of a class, because
+// its class is then unknown. There is one exception: if none is the name of a class, and
+// there are as many as classes, they are in the order of the classes.
 func (r *rowReader) checkFolders(x string, folders []string) error {
 	unknown := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return slices.Contains(r.Inputs.Classes, name) })
 	if r.Inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.Inputs.Classes) {

@@ -70,8 +70,8 @@ func TestNoOptionIsIgnored(t *testing.T) {
 	}
 }
 
-// TestEveryOptionIsRead checks that the variable of each flag is used. It must be read by a
-// function that does not build tables, or be a field of a library's options.
+// TestEveryOptionIsRead checks that the variable of each flag is used. It must be read
+// outside the functions that declare flags, or be a field of a library's options.
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
 		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[evaluate.Options](),

@@ -99,8 +99,8 @@ func (r *upgrader) upgrade(n *pb.NodeProto) error {
 	case op == "RoiAlign" && r.fromOpset < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
 		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
 	case r.fromOpset < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
-		// Before operator set 13, the operator normalised over all axes from axis on
-		// together.
+		// Before operator set 13, the operator flattened its input to a matrix, with the
+		// attribute axis as the first column axis, and worked on each row.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
 		n.OpType, n.Attribute = new("Reshape"), nil
 		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}

@@ -111,8 +111,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// withoutCode blanks code blocks and inline code, because identifiers are checked
-// elsewhere.
+// withoutCode blanks the lines of code blocks and replaces inline code by a placeholder,
+// because identifiers are checked elsewhere.
 func withoutCode(markdown string) string {
 	var out []string
 	code := false

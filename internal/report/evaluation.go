@@ -229,7 +229,7 @@ func (b *block) removeRepeatedAdvice() {
 // withSpaces turns a JSON name such as too_few_rows into words.
 func withSpaces(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// kindName returns the words for a kind of guarantee in a sentence.
+// kindName returns the words that name a kind of guarantee within a sentence.
 func kindName(kind string) string {
 	if kind == hypothesis.FalseAlarmRate {
 		return "false-alarm rate"

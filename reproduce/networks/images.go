@@ -21,10 +21,11 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// inputOptions returns options that convert images of any set to the network's input.
-// Colours become grey by luma (ITU-R 601), and grey is repeated in three channels. Smaller
-// images are centred and padded with black. Larger images cause an error. shape is the
-// network's input shape without the batch axis.
+// inputOptions returns options that convert images of any set to the network's input. For a
+// network of one channel, colours become grey by luma (ITU-R 601). For a network of three
+// channels, grey is repeated in each channel. Smaller images are centred and padded with
+// black. Larger images cause an error. shape is the network's input shape without the batch
+// axis.
 func (n Network) inputOptions(models string, layout string, shape []int) (inputs.Options, error) {
 	if len(shape) != 3 || slices.Min(shape) < 1 {
 		return inputs.Options{}, fmt.Errorf("the network's input has shape %v: want images of a fixed size", shape)

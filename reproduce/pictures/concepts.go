@@ -257,7 +257,8 @@ func intervalsAndSets(m Measured) *svg.Picture {
 	return p
 }
 
-// evaluation draws the verdicts of attach evaluate for the test models.
+// evaluation draws, for each guarantee, its verdict, the measured rate, the 95 % interval
+// of this rate and the rate asked for.
 func evaluation(m Measured) *svg.Picture {
 	p := svg.New(640, 316, "Are the guarantees met?",
 		"Four guarantees tested on held-out rows, each with the rate measured, its 95 % interval and the rate asked for.")

@@ -51,8 +51,8 @@ func (p Plot) X(v float64) float64 { return p.Left + p.XAxis.position(v)*p.W }
 // Y returns the vertical coordinate of v, measured from the top.
 func (p Plot) Y(v float64) float64 { return p.Top + (1-p.YAxis.position(v))*p.H }
 
-// Axes draws horizontal lines at the y ticks, the tick labels and the axis labels. The y
-// label is above the plot, and the x label is below.
+// Axes draws the tick labels and the axis labels, a horizontal line at each y tick, and the
+// x axis with its tick marks. The y label is above the plot, and the x label is below.
 func (p Plot) Axes() {
 	for _, t := range p.YAxis.Ticks {
 		y := p.Y(t.At)

@@ -34,7 +34,7 @@ type Shard struct {
 	Have   []audit.Range
 }
 
-// scoreRemotely scores the rows that are missing in the folder on other machines.
+// scoreRemotely uses other machines to score the rows whose scores the folder lacks.
 func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) error {
 	var missing []Shard
 	for i, s := range d.Shards {

@@ -21,7 +21,8 @@ type jsonLines struct {
 	seen    map[string]bool
 }
 
-// sniffedRows is the number of first rows whose cells determine the kinds of columns.
+// sniffedRows is the number of rows at the beginning of a file whose cells determine the
+// kinds of columns.
 const sniffedRows = 64
 
 func openJSONLines(ctx context.Context, path string, requested []string) (*jsonLines, error) {

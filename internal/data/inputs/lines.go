@@ -81,7 +81,7 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// delimited is a text table with separators between cells. In a plain file, cells can be
+// delimited is a text table with separators between cells. If plain is set, cells can be
 // natural text, so quotes and spaces in them are kept and lines are not split at spaces.
 type delimited struct {
 	textFile

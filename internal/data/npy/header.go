@@ -13,7 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// ErrFormat is wrapped by every error for a file that is not a NumPy file or is damaged.
+// ErrFormat is wrapped by errors about a file that is not a NumPy file, or whose structure
+// is damaged. Errors of archive/zip while an entry is read, such as zip.ErrChecksum, do not
+// wrap it.
 var ErrFormat = errors.New("not a valid NumPy file")
 
 const (

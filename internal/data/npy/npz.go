@@ -105,9 +105,9 @@ func quoted(names []string) string {
 	return cmp.Or(display.Quoted(names, 12), "no arrays")
 }
 
-// entryHeader reads the header of an entry and returns its length in bytes. It returns an
-// error if the header requires another size than the entry has, or if the compressed bytes
-// cannot expand to that size.
+// entryHeader reads the header of an entry. It also returns the length of the header in
+// bytes. It returns an error if the header requires another size than the entry has, or if
+// the compressed bytes cannot expand to that size.
 func entryHeader(f *zip.File) (Header, int64, error) {
 	switch {
 	case f.Flags&1 != 0:

@@ -89,8 +89,9 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 }
 
 const (
-	// maxAmplification limits the use of float32. P combines variances of features into
-	// whitened variances of 1. If the mean sum of the combined variances is at most
+	// maxAmplification limits the use of float32. Each column of P combines the features
+	// into one number of variance 1. The variances of the single terms may sum to more,
+	// because correlated terms cancel. If this sum, averaged over the columns, is at most
 	// maxAmplification, the rounding error of a whitened variance is about 1e-5.
 	maxAmplification = 1e4
 	// minSingle is the number of elements of P from which on float32 saves time.

@@ -33,9 +33,9 @@ type UrnState struct {
 	Rows int
 	Seen []int   // number of rows with a rank of at most k, for each k in Looks
 	Idle float64 // capital that no bet uses
-	// Bets holds the capital of each bet. There is one row for each k in Looks, then one for
-	// the largest k together and one for all k together. There is one column for each of
-	// oodFractions.
+	// Bets holds the capital of each bet. There is one row for the bet on each k in Looks,
+	// one for the bet that mixes the mixedLooks largest values of k, and one for the bet
+	// that mixes all of them. There is one column for each of oodFractions.
 	Bets [][4]float64
 	Peak float64 // largest capital so far
 }

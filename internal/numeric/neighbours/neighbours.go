@@ -28,7 +28,7 @@ type Index struct {
 	Rows         blas32.General // n×h, neither scaled nor centred
 	scale        []float64      // factor that scales each row to norm 1, or nil if rows are not scaled
 	mean         []float64      // mean of the scaled rows, h
-	squaredNorms []float64      // squared norm of each scaled row minus mean, n
+	squaredNorms []float64      // squared norm of (scaled row − mean) for each row, n
 	workspaces   sync.Pool      // pool of *workspace
 }
 

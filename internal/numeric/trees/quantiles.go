@@ -10,9 +10,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// The distinct targets are divided into at most numBlocks blocks of equal size. A leaf with at
-// least largeLeaf members stores how many of its members are before each block. The
-// distribution function at the end of a block is then the sum of one number for each tree.
+// The distinct targets are divided into at most numBlocks blocks of equal size. A leaf with
+// at least largeLeaf members stores how many of its members are before each block. At the
+// end of a block, each large leaf then contributes a single number to the distribution
+// function. The members of small leaves are added one by one.
 const (
 	numBlocks = 128
 	largeLeaf = 64

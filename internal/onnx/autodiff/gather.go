@@ -132,7 +132,7 @@ func gradGatherND(c *call) {
 }
 
 // prependBatchIndices extends each tuple of coordinates in the last axis of indices. It
-// puts the position of the tuple along the first axes, `batch` in number, in front.
+// prepends the position of the tuple along the first batch axes.
 func (c *call) prependBatchIndices(indices string, batch int64) string {
 	rank, ok := c.types.get(indices).rank()
 	if !ok {

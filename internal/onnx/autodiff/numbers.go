@@ -104,8 +104,8 @@ func (v symbolicInt) term() string {
 	return v.symbol
 }
 
-// computeInts returns the result of an operator for known integers. It returns false if the
-// result is not defined.
+// computeInts returns the result of an operator for known integers. It returns false for a
+// division by 0, for Mod if a is negative or b is not positive, and for other operators.
 func computeInts(op string, a, b int64) (int64, bool) {
 	switch op {
 	case "Add":
