@@ -20,7 +20,7 @@ var floatOps = []string{
 
 // candidates lists tensors that could serve as features φ, starting with the one nearest to
 // the output.
-func (s source) candidates(ctx context.Context) []Candidate {
+func (s modelBuilder) candidates(ctx context.Context) []Candidate {
 	var names []string
 	nodes := s.graph.Model.GetGraph().GetNode()
 	for _, n := range slices.Backward(nodes) {

@@ -38,7 +38,7 @@ func isEstimator(n *pb.NodeProto) bool {
 // inputsAndOutputsView returns the feature of a model without a linear layer: the inputs of its
 // estimators and its predictions. The view is empty if the model has no suitable numeric
 // inputs.
-func (s source) inputsAndOutputsView(w *walk) view {
+func (s modelBuilder) inputsAndOutputsView(w *walk) view {
 	tensors := s.estimatorInputs(w.predictions)
 	if tensors == nil {
 		tensors = s.tableInputs(w.predictions)
@@ -52,7 +52,7 @@ func (s source) inputsAndOutputsView(w *walk) view {
 // estimatorInputs returns the inputs of the estimators before a tensor. Estimators that
 // read predictions of other estimators are skipped. If there are several such inputs,
 // estimatorInputs returns the tensors that the inputs were picked from.
-func (s source) estimatorInputs(tensor string) []string {
+func (s modelBuilder) estimatorInputs(tensor string) []string {
 	var tensors []string
 	predictions := make(map[string]bool)
 	for n := range s.mlNodesBefore(tensor) {
@@ -86,7 +86,7 @@ func (s source) estimatorInputs(tensor string) []string {
 
 // columnSource returns the tensor that the columns in the given tensor were picked from. A
 // tensor that was computed from texts is returned unchanged.
-func (s source) columnSource(tensor string) string {
+func (s modelBuilder) columnSource(tensor string) string {
 	deps := ancestors(s.graph, tensor)
 	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.takesText() && deps[in.name] }) {
 		return tensor
@@ -104,7 +104,7 @@ func (s source) columnSource(tensor string) string {
 // tableInputs returns the numeric inputs of the model that a tensor depends on. It returns
 // nil if one of them is not a column or a table, because such inputs have more than two
 // axes.
-func (s source) tableInputs(tensor string) []string {
+func (s modelBuilder) tableInputs(tensor string) []string {
 	deps := ancestors(s.graph, tensor)
 	var names []string
 	for _, v := range s.graph.Inputs() {
@@ -148,7 +148,7 @@ func handlesNaN(g *onnx.Graph, tensor string) bool {
 
 // areProbabilities reports whether each row of a tensor consists of probabilities that sum to
 // 1. It checks this in a run on random inputs.
-func (s source) areProbabilities(ctx context.Context, tensor string) (bool, error) {
+func (s modelBuilder) areProbabilities(ctx context.Context, tensor string) (bool, error) {
 	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {
 		return false, err
@@ -181,7 +181,7 @@ func (s source) areProbabilities(ctx context.Context, tensor string) (bool, erro
 // taskOf returns the task that the classical operators before an output imply, or "" if
 // there are no such operators. Classifiers return labels in addition to scores, so an
 // output that holds no floats implies classification.
-func (s source) taskOf(w *walk) attach.Task {
+func (s modelBuilder) taskOf(w *walk) attach.Task {
 	labels := slices.ContainsFunc(s.graph.Outputs(), func(v *pb.ValueInfoProto) bool { return !mayHoldFloats(v) })
 	var task attach.Task
 	for n := range s.mlNodesBefore(w.output) {
@@ -197,7 +197,7 @@ func (s source) taskOf(w *walk) attach.Task {
 
 // mlNodesBefore yields the classical nodes that a tensor depends on, in the graph's
 // order. Standard nodes that replace classical nodes are included.
-func (s source) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
+func (s modelBuilder) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	deps := ancestors(s.graph, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
 		for _, n := range s.graph.Model.GetGraph().GetNode() {
@@ -213,7 +213,7 @@ func (s source) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
 
 // classNames returns the names of the classes, in the order of the output columns. It
 // returns nil if the model numbers its classes 0, 1, ….
-func (s source) classNames(w *walk) []string {
+func (s modelBuilder) classNames(w *walk) []string {
 	var names []string
 	deps := ancestors(s.graph, w.output)
 	for _, n := range s.graph.Model.GetGraph().GetNode() {
@@ -240,7 +240,7 @@ func (s source) classNames(w *walk) []string {
 
 // classNamesIn returns the class names that a node contains: the names of its columns, or the
 // labels that it picks from.
-func (s source) classNamesIn(n *pb.NodeProto) []string {
+func (s modelBuilder) classNamesIn(n *pb.NodeProto) []string {
 	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
 		return classLabels(n)
 	}

@@ -56,7 +56,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	}
 	w := &graphWriter{bundle: b, builder: to, opts: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
-	if _, _, inFeatures := b.GapLimits(); inFeatures {
+	if _, _, gapsInFeatures := b.GapLimits(); gapsInFeatures {
 		w.rows.Gaps = rows.Features.IsNaN().Single()
 	}
 	if b.Base.Standardised {

@@ -80,7 +80,7 @@ func FuzzFind(f *testing.F) {
 			if _, err := proto.Marshal(edited); err != nil {
 				t.Fatal(err)
 			}
-			pickEvenly(source{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
+			pickEvenly(modelBuilder{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
 			_, _ = findDropLayers(g, "", p.logits) // an error is allowed
 		}
 		in.trialShapes(g)

@@ -76,7 +76,7 @@ func (m *Model) findLengthInput(ctx context.Context, g *onnx.Graph, tensor strin
 	if len(probed) == 1 {
 		return -1
 	}
-	s := source{constants: newConstants(g, filepath.Dir(m.path), m.runtime, m.inputs...), inputs: m.inputs}
+	s := modelBuilder{constants: newConstants(g, filepath.Dir(m.path), m.runtime, m.inputs...), inputs: m.inputs}
 	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes is nil
 	shape := shapes[tensor]
 	return slices.IndexFunc(m.inputs, func(in input) bool {

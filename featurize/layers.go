@@ -21,7 +21,7 @@ const maxLayerWidth = 1024
 
 // findLayers returns views of the earlier layers: the layers that o names, or as many as o
 // requests. Like the features φ, each of them is the input of a linear layer.
-func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
+func (s modelBuilder) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
 	if len(o.Layers) == 0 && o.EarlierLayers <= 0 {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 // namedLayers returns views of the layers with the given names, which were chosen by an
 // earlier call. If a layer is the input of a linear layer, it is averaged over positions in
 // the same way as in that call.
-func (s source) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
+func (s modelBuilder) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
 	var tokens []string // layers whose number of axes must be determined
 	for k, name := range names {
@@ -143,7 +143,7 @@ func pickEvenly(all []view, n int) []view {
 
 // layersBefore lists the inputs of the linear layers before a tensor, in the graph's order.
 // It skips the input of the first linear layer, because that is the model's own input.
-func (s source) layersBefore(tensor string) []view {
+func (s modelBuilder) layersBefore(tensor string) []view {
 	downstream := map[string]bool{} // tensors that depend on a linear layer
 	seen := map[string]bool{tensor: true}
 	deps := ancestors(s.graph, tensor)
@@ -171,7 +171,7 @@ func (s source) layersBefore(tensor string) []view {
 }
 
 // isLinear reports whether a node is a linear layer with constant weights.
-func (s source) isLinear(n *pb.NodeProto) bool {
+func (s modelBuilder) isLinear(n *pb.NodeProto) bool {
 	operands, ok := linearOps[n.GetOpType()]
 	return ok && operands.weight < len(n.GetInput()) && s.isConst(n.GetInput()[operands.weight])
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// source builds a Model in three steps. locate finds the tensors to read, expose opens a
+// modelBuilder builds a Model in three steps. locate finds the tensors to read, expose opens a
 // session that returns them, and probe runs the session on random rows. Each step returns
 // what the next step needs.
-type source struct {
+type modelBuilder struct {
 	*constants
 	inputs      inputs
 	exportFiles *folder
@@ -42,7 +42,7 @@ type location struct {
 
 // locate finds the features φ. They are the tensor that the caller names, or else the input
 // of the last linear layer. If there is neither, locate returns a NoLinearLayerError.
-func (s source) locate(ctx context.Context, o Options) (l location, err error) {
+func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
 	}
@@ -90,7 +90,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 }
 
 // locateLayers finds the earlier layers, and the mask that means over tokens must follow.
-func (s source) locateLayers(ctx context.Context, l location, o Options) (location, error) {
+func (s modelBuilder) locateLayers(ctx context.Context, l location, o Options) (location, error) {
 	var err error
 	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
 		return l, err
@@ -116,7 +116,7 @@ func (l location) views() []view {
 }
 
 // expose opens a session that computes the views from rows.
-func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
+func (s modelBuilder) expose(ctx context.Context, views []view) (*ort.Session, error) {
 	names := viewNames(views)
 	model := exposeViews(s.graph, s.inputs, views, names)
 	session, err := s.runtime.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feedNames(), names)
@@ -128,7 +128,7 @@ func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) 
 
 // describe returns the Info that the file itself provides. If l is set, Info also describes
 // which tensors are read.
-func (s source) describe(l location) Info {
+func (s modelBuilder) describe(l location) Info {
 	value := func(v *pb.ValueInfoProto) Value {
 		val := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
 		if t := v.GetType().GetTensorType(); t != nil {
@@ -172,7 +172,7 @@ func (s source) describe(l location) Info {
 
 // chooseOutput chooses the output and finds the last linear layer before it. If there is no such
 // layer, the returned walk has no node, and reason explains why.
-func (s source) chooseOutput(output string) (w *walk, reason string, err error) {
+func (s modelBuilder) chooseOutput(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
 	for _, v := range s.graph.Outputs() {
 		names = append(names, strconv.Quote(v.GetName()))
@@ -224,7 +224,7 @@ func mayHoldFloats(v *pb.ValueInfoProto) bool {
 
 // namedView returns a view of a tensor that the caller chose. use describes the use of the
 // tensor in error messages.
-func (s source) namedView(ctx context.Context, tensor, use string) (view, error) {
+func (s modelBuilder) namedView(ctx context.Context, tensor, use string) (view, error) {
 	v := view{tensor: tensor}
 	if s.graph.Producer(tensor) == nil && s.inputs.byName(tensor) == nil {
 		return v, fmt.Errorf("the model has no tensor %q to use as %s%s", tensor, use, candidateHint("; it has", s.candidates(ctx)))
@@ -249,14 +249,14 @@ func (s source) namedView(ctx context.Context, tensor, use string) (view, error)
 }
 
 // rank returns the number of axes of a tensor.
-func (s source) rank(ctx context.Context, tensor string) (int, error) {
+func (s modelBuilder) rank(ctx context.Context, tensor string) (int, error) {
 	ranks, err := s.ranks(ctx, []string{tensor})
 	return ranks[tensor], err
 }
 
 // ranks returns the number of axes of each tensor. It takes the number from the declared
 // shape, or else from a run on random inputs.
-func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
+func (s modelBuilder) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
 	ranks := make(map[string]int)
 	var undeclared []string
 	for _, tensor := range tensors {
@@ -296,7 +296,7 @@ var embeddingOutput = regexp.MustCompile(`hidden|embed|pool|attention|present|pa
 
 // embedding returns the feature of a model that makes no predictions, or "" for other
 // models.
-func (s source) embedding(o Options) string {
+func (s modelBuilder) embedding(o Options) string {
 	outputs := s.graph.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !embeddingOutput.MatchString(v.GetName()) }) {
 		return ""
@@ -311,7 +311,7 @@ func (s source) embedding(o Options) string {
 
 // locateEmbedding locates the feature of a model that makes no predictions. The feature is
 // averaged over positions.
-func (s source) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
+func (s modelBuilder) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
 	l.walk, l.task = &walk{}, attach.Embedding
 	l.addReason("the model makes no predictions; its output is the features")
 	if l.feature, err = s.namedView(ctx, tensor, "the feature"); err != nil {

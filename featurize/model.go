@@ -125,7 +125,7 @@ func open(ctx context.Context, path string, exportFiles *folder, o Options, acce
 	if m.runtime, err = ort.Open(ctx, ort.Options(o.Runtime)); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, dir, m.runtime, m.inputs...), inputs: m.inputs, exportFiles: exportFiles, log: o.Log}
+	s := modelBuilder{constants: newConstants(g, dir, m.runtime, m.inputs...), inputs: m.inputs, exportFiles: exportFiles, log: o.Log}
 	if err := m.setUp(ctx, s, o); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -148,7 +148,7 @@ func (o Options) check() error {
 }
 
 // setUp finds the tensors to read, opens the session and fills in the fields of m.
-func (m *Model) setUp(ctx context.Context, s source, o Options) error {
+func (m *Model) setUp(ctx context.Context, s modelBuilder, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
 	m.tokenizer = s.exportFiles.tokenizer(s.inputs)

@@ -27,7 +27,7 @@ func (m *Model) padsLeft() bool { return m.tokenizer != nil && m.tokenizer.PadLe
 
 // setMasks sets the mask of views that average over tokens, so that masked positions do
 // not count.
-func (s source) setMasks(ctx context.Context, views []*view) error {
+func (s modelBuilder) setMasks(ctx context.Context, views []*view) error {
 	in := s.inputs.byRole(tokenMask)
 	if in == nil {
 		return nil
@@ -64,7 +64,7 @@ const roundingError = 1e-5
 
 // testPadding reports whether rows of tokens may be padded to a common length. It checks on
 // random rows that masked padding does not change the outputs.
-func (m *Model) testPadding(ctx context.Context, s source) bool {
+func (m *Model) testPadding(ctx context.Context, s modelBuilder) bool {
 	ids := s.inputs.byRole(tokenIDs)
 	if ids == nil || s.inputs.byRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
 		return false
@@ -88,7 +88,7 @@ func (m *Model) testPadding(ctx context.Context, s source) bool {
 
 // sharesScale reports whether all rows of a run share one scale when numbers are rounded
 // to 8 bits. If so, the outputs of a row depend on the other rows.
-func (s source) sharesScale() bool {
+func (s modelBuilder) sharesScale() bool {
 	return slices.ContainsFunc(s.graph.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
 		return strings.HasPrefix(n.GetOpType(), "DynamicQuantize")
 	})
@@ -125,7 +125,7 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 }
 
 // runSession runs a session on tensors and returns its outputs.
-func (s source) runSession(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
+func (s modelBuilder) runSession(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
 	x, err := s.inputs.newTensors(tensors)
 	if err != nil {
 		return nil, err

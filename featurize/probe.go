@@ -28,7 +28,7 @@ type probeResult struct {
 // probe runs a session on random rows. It determines the widths of the views and whether
 // the batch may vary, and compares Wφ+b with the logits. info holds what is known before
 // the run. batch is the number of rows that the caller chose, or 0.
-func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probeResult, error) {
+func (s modelBuilder) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probeResult, error) {
 	p := probeResult{info: info, lastLayer: l.lastLayer, batchSize: batch}
 	if info.FixedBatch > 0 {
 		p.batchSize = info.FixedBatch
@@ -82,7 +82,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 
 // checkExact sets Exact, ExactReason and ExactError of p.info. phi and logits come from a run
 // on random rows.
-func (s source) checkExact(l location, p probeResult, phi, logits blas32.General) probeResult {
+func (s modelBuilder) checkExact(l location, p probeResult, phi, logits blas32.General) probeResult {
 	if p.lastLayer == nil {
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
 		if l.isNamed {
@@ -115,7 +115,7 @@ func (s source) checkExact(l location, p probeResult, phi, logits blas32.General
 
 // unverified describes a model that could not run on random inputs, because the shape of
 // its inputs is unknown or too large.
-func (s source) unverified(l location, p probeResult, err error) (probeResult, error) {
+func (s modelBuilder) unverified(l location, p probeResult, err error) (probeResult, error) {
 	reason := "the shape of its inputs is not known"
 	known, width := true, 0.
 	var shapes []string
@@ -181,7 +181,7 @@ const maxProbed = 1000
 
 // probeShapes returns the shapes of tensors in a run on random inputs. If the batch may
 // vary, its size is −1. The result is nil if random inputs cannot be made.
-func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
+func (s modelBuilder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil
 	}

@@ -228,7 +228,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	if e.calibration, err = calibrate.NewConformal(b.Calibration.OOD); err != nil {
 		return nil, err
 	}
-	s := source{constants: newConstants(g, filepath.Dir(path), rt, e.Model.inputs...), inputs: e.Model.inputs}
+	s := modelBuilder{constants: newConstants(g, filepath.Dir(path), rt, e.Model.inputs...), inputs: e.Model.inputs}
 	if e.session, err = s.expose(ctx, views); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

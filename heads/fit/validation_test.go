@@ -67,15 +67,15 @@ func TestValidationBlocks(t *testing.T) {
 	p.Epochs, p.Hidden = 2, []int{128}
 	p.Validation.Levels = []float64{0.2, 0.5, 0.7}
 	alone := trained(t, e, p)
-	one := p.Models
+	original := p.Models
 	for len(p.Models) < 300 {
-		p.Models = append(p.Models, one...)
+		p.Models = append(p.Models, original...)
 	}
 	if block := validationFloats / (len(p.Models) * 128); block >= 180 {
 		t.Fatalf("a block has %d rows: all in one", block)
 	}
 	for m, n := range trained(t, e, p) {
-		want := alone[m%len(one)]
+		want := alone[m%len(original)]
 		if n.Epoch != want.Epoch || math.Abs(n.Validation-want.Validation) > 1e-4*want.Validation {
 			t.Fatalf("model %d: epoch %d and loss %v in blocks, %d and %v at once", m, n.Epoch, n.Validation, want.Epoch, want.Validation)
 		}

@@ -432,13 +432,13 @@ func (t *tally) add(b block) error {
 				}
 			}
 		}
-		fitted := nearFit != nil && len(nearFit[i]) > 0
-		if fitted {
+		nearFitRow := nearFit != nil && len(nearFit[i]) > 0
+		if nearFitRow {
 			*t.a.FitDuplicates++
 		}
 		count := func(kind int, c *groupCounts) {
 			c.rows++
-			if fitted {
+			if nearFitRow {
 				c.fitDuplicates++
 			}
 			c.lookCounts[0][look]++

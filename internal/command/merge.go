@@ -21,7 +21,7 @@ func mergeCommand() *cli.Command {
 		{name: "o", dest: &f.dir, required: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
 		{name: "fail-if", dest: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, as for `attach audit`; may be repeated"},
 	}.inGroup(groupOutput)
-	choose := func(*cli.Context) (err error) {
+	parseGates := func(*cli.Context) (err error) {
 		f.gates, err = parseAuditGates(f.failIf)
 		return err
 	}
@@ -33,7 +33,7 @@ func mergeCommand() *cli.Command {
 		CustomHelpTemplate: `attach audit digits_resnet.attach --x digits_test.npz -o part1
 attach audit digits_resnet.attach --x letters.npz -o part2
 attach merge part1 part2 -o all`,
-	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, choose, f.run)
+	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, parseGates, f.run)
 }
 
 func (f *mergeFlags) run(c *cli.Context) error {

@@ -94,10 +94,10 @@ func TestAuditOfCopies(t *testing.T) {
 	if notes := p.blocks[0].Notes; notes[0].Label != "note" || notes[1].Label != "guarantee" {
 		t.Errorf("%+v", notes)
 	}
-	gaps := copied("photos")
-	gaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
-	gaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
-	if notes := Audit(gaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
+	withGaps := copied("photos")
+	withGaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
+	withGaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
+	if notes := Audit(withGaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
 		t.Errorf("with gaps: %+v", notes)
 	}
 	checkEscaped(t, renderPage(t, Audit(copied(hostileName))))
