@@ -24,11 +24,12 @@ type annotations struct {
 
 // add adds the targets and the group of a row. value returns the row's content under a
 // name, and locate adds the row's position to an error. If Options.Targets is nil, the
-// target is the first of defaults that the first row has. Targets are ignored if a later
-// row lacks it.
+// target is the first of defaults that the first row has. All targets are ignored if a
+// later row has no valid value for it. Optional targets are ignored likewise if
+// Options.SkipOdd is set.
 func (a *annotations) add(value func(name string) (cell, error), locate func(error) error, defaults ...string) error {
 	if !a.known {
-		a.choose(value, defaults)
+		a.chooseTargets(value, defaults)
 	}
 	if a.o.Groups != "" {
 		group, err := value(a.o.Groups)
@@ -59,7 +60,7 @@ func (a *annotations) add(value func(name string) (cell, error), locate func(err
 	return nil
 }
 
-func (a *annotations) choose(value func(name string) (cell, error), defaults []string) {
+func (a *annotations) chooseTargets(value func(name string) (cell, error), defaults []string) {
 	a.known = true
 	has := func(name string) bool {
 		_, err := value(name)
@@ -76,7 +77,7 @@ func (a *annotations) choose(value func(name string) (cell, error), defaults []s
 	}
 }
 
-// target returns the number in a cell, NaN for an empty cell, or the number of the class
+// target returns the number in a cell, NaN for a missing value, or the number of the class
 // that the cell names. For any other cell, problem describes why there is no target.
 func (o Options) target(c *cell) (v float32, problem string) {
 	i := -1

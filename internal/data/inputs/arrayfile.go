@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// arrayFile provides named arrays: of an .npz archive, of the columns of a Parquet file, or
-// the single array of an .npy file, which contains features.
+// arrayFile provides named arrays. They are the arrays of an .npz archive, the columns of a
+// Parquet file, or the single array of an .npy file, which gets the name features.
 type arrayFile interface {
 	Names() []string
 	Has(name string) bool

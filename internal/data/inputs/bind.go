@@ -455,8 +455,9 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	return err
 }
 
-// bindNumbers binds the only unbound input to all free columns. If there are too many, it
-// leaves out columns without a name or without numbers.
+// bindNumbers binds the only unbound input to the only free column of lists, or else to all
+// free columns. If these are too many, it leaves out columns without a name or without
+// numbers.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
 	if lists := filter(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
@@ -560,8 +561,8 @@ func (t *tableReader) quotedName(j int) string {
 	return fmt.Sprintf("%.100q", t.header[j])
 }
 
-// bindInOrder binds several inputs to columns by position. Each input gets as many columns
-// as it has.
+// bindInOrder binds several inputs to columns by position. Each input gets the next
+// columns, as many as its width.
 func (t *tableReader) bindInOrder(rest []Takes, free []int) error {
 	wanted := 0
 	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].isText()
@@ -643,9 +644,9 @@ func (t *tableReader) source() source {
 
 // ColumnsError reports that a table has too many or too few columns for the model.
 type ColumnsError struct {
-	Columns []string // columns of numbers; nil if the table has no header
-	Others  []string // columns without numbers, each with its kind
-	Have    int      // number of columns of numbers
+	Columns []string // names of the columns with a name and numbers; nil if they are not known
+	Others  []string // columns without a name or without numbers, each with its kind
+	Have    int      // number of columns that can be inputs
 	Takes   int
 }
 

@@ -16,8 +16,8 @@ import (
 // Blocks implements ood.Inputs. It reads the set in order, in blocks of the given number of
 // rows. The last block may be shorter. Blocks reads the next block while the caller works,
 // so two blocks are in memory. The caller may keep a block. The sequence ends with an error
-// if a file cannot be read, if a number is NaN or infinite, or if the context ends. Each
-// loop reads the files again.
+// if a file cannot be read, if the model cannot take a number, for example an infinity, or
+// if the context ends. Each loop reads the files again.
 func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
 	if rows < 1 {
 		panic("inputs: blocks of no rows")
@@ -118,9 +118,9 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-// check returns an error for numbers that are not finite. If the model takes integers, it
-// also returns an error for integers that float32 cannot represent. start is the number of
-// the first row of t.
+// check returns an error for numbers that are not finite, except NaN if the input accepts
+// it. If the input takes integers, it also returns an error for integers of 2²⁴ and more,
+// because float32 cannot represent all of them. start is the number of the first row of t.
 func (s *Set) check(t ood.Tensor, start int) error {
 	input := inputNamed(s.takes, t.Name)
 	i, format, requirement := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"

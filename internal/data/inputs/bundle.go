@@ -73,8 +73,10 @@ type Beside struct {
 	Groups  []string
 }
 
-// Sure removes labels that do not fit the model's classes, such as labels of OOD rows, and
-// targets that do not fit its outputs. It returns the reason, or nil if they fit.
+// Sure removes the labels of a regression, and labels that are not classes of the model,
+// such as labels of OOD rows. It also removes the targets of a classifier, and targets
+// whose number differs from the model's outputs. It returns a reason if labels or targets
+// do not fit the model, and nil if they fit or their number is unknown.
 func (b *Beside) Sure(base attach.Base) (reason error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil

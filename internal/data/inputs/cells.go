@@ -64,7 +64,8 @@ func recordsOf(ctx context.Context, f tabular, columns []int, from position) ite
 	}
 }
 
-// record holds the cells of one row. Cells of columns that were not requested are absent.
+// record holds the cells of one row. Cells of columns that were not requested may be
+// absent.
 type record struct {
 	at    position // its position, set by recordsOf
 	line  int

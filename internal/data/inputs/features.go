@@ -90,7 +90,7 @@ type featureFile struct {
 	labels array // or nil
 	rows   int
 	first  int // first row to read
-	last   int
+	last   int // row after the last row to read
 }
 
 type featurePart struct {
@@ -235,7 +235,8 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 // maxLayers limits the number of earlier layers in an archive.
 const maxLayers = 1000
 
-// FeatureArrays returns the arrays of an archive that OpenFeatures reads, including labels.
+// FeatureArrays returns b as named arrays, including labels. OpenFeatures can read an
+// archive of these arrays.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	arrays := map[string]rows.Array{}
 	for _, p := range batchparts.Of(&b) {

@@ -127,7 +127,7 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	return h, w, InFile(m.path(i), err)
 }
 
-// pixels passes the images of rows to use, with their index in rows. The calls are
+// pixels calls use with the image of each row and its index k in rows. The calls are
 // concurrent and in any order.
 func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
 	order := sortOrder(rows)
@@ -146,7 +146,8 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 
 func anySize(h, w int) error { return nil }
 
-// each passes a function that opens the image of each row to use, concurrently.
+// each calls use for each row, with its index k in rows and a function that opens its
+// image. The calls are concurrent.
 func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use func(ctx context.Context, k int, open openFunc) error) error {
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -165,8 +166,8 @@ func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use f
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
-// decode decodes an image and passes it to use. It waits until pixelBudget has room for the
-// pixels of the image. Before that, checkSize may reject the size of the image.
+// decode decodes an image and calls use with it. It waits until pixelBudget has room for
+// the pixels of the image. Before that, checkSize may reject the size of the image.
 func (m *imageSource) decode(ctx context.Context, open openFunc, checkSize func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

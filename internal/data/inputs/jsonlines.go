@@ -117,7 +117,7 @@ func (f *jsonLines) addKeys(line []byte) error {
 	})
 }
 
-// eachKey passes the keys of a JSON object to use, in order. It stops at an error.
+// eachKey calls use with each key of a JSON object, in order. It stops at an error.
 func eachKey(object []byte, use func(name string)) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
@@ -251,8 +251,8 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 // maxAxes is the largest number of axes that a nested list may have.
 const maxAxes = 4
 
-// jsonList returns the numbers and the shape of a list. Nested lists must all have the same
-// shape. Otherwise the returned shape is nil.
+// jsonList returns the numbers and the shape of a list. The shape is nil if nested lists
+// are empty, too deep or of different shapes, or if an element is not a number.
 func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
 	var numbers []*float64
 	if json.Unmarshal(value, &numbers) == nil {

@@ -100,15 +100,15 @@ func (t *tableReader) collectedTargets() (Targets, error) {
 // identifiers.
 type tableReader struct {
 	table
-	o              Options
-	file           *parquet.File  // nil for a text file, which has neither column types nor a number of rows
-	columnIndex    map[string]int // column index by possible name, -1 for a duplicate name
-	firstRow       []cell         // cells of the first row, which may be a header
-	line           int            // line of the first row
-	counts         []cellCounts   // counts of the cells in the first rows, by column
-	afterInspected position       // position of the rows that were not inspected
-	inspectErr     error          // error that ended the inspection of rows
-	hasPhrases     bool           // whether some texts have several words
+	o             Options
+	file          *parquet.File  // nil for a text file, which has neither column types nor a number of rows
+	columnIndex   map[string]int // column index by possible name, -1 for a duplicate name
+	firstRow      []cell         // cells of the first row, which may be a header
+	line          int            // line of the first row
+	counts        []cellCounts   // counts of the cells in the first rows, by column
+	lastInspected position       // position of the last row that was inspected
+	inspectErr    error          // error that ended the inspection of rows
+	hasPhrases    bool           // whether some texts have several words
 	// Indices of the columns of targets, groups and identifiers; -1 for none.
 	targetColumns         []int
 	groupColumn, idColumn int
@@ -185,7 +185,7 @@ func (t *tableReader) sniff(ctx context.Context) (first position, err error) {
 	var second position
 	n := 0
 	for rec, err := range recordsOf(ctx, t, nil, position{}) {
-		t.afterInspected = rec.at
+		t.lastInspected = rec.at
 		switch n++; {
 		case n == 1 && err != nil:
 			return first, err
@@ -290,7 +290,7 @@ func (t *tableReader) inspectFurther(ctx context.Context, columns []int) error {
 	if len(columns) == 0 || t.inspectErr != nil {
 		return nil
 	}
-	for rec, err := range recordsOf(ctx, t, columns, t.afterInspected) {
+	for rec, err := range recordsOf(ctx, t, columns, t.lastInspected) {
 		if err == nil {
 			err = t.checkWidth(rec)
 		}

@@ -132,8 +132,9 @@ func (a *annotations) addColumns(ctx context.Context, f *parquet.File) error {
 	return nil
 }
 
-// nameLabels sets the names of classes, if there is a name for each label. If the model's
-// classes include all names, labels are renumbered to match the model's classes.
+// nameLabels sets the names of classes and removes the targets, if there is a name for each
+// label. If the model's classes include all names, labels are renumbered to match the
+// model's classes.
 func (s *Set) nameLabels(names, classes []string) {
 	if names == nil || s.Labels == nil || slices.ContainsFunc(s.Labels, func(l int) bool { return l < 0 || l >= len(names) }) {
 		return

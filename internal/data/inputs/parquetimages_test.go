@@ -70,12 +70,12 @@ func TestParquetImageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	images := Options{Preprocess: unscaled(t)}
-	type one struct {
+	type photoRow struct {
 		Photo []byte
 		Label *int `parquet:"label,optional"`
 	}
 	seven := 7
-	bare := writeParquet(t, []one{{png, &seven}, {png, nil}, {[]byte("text"), &seven}, {nil, &seven}})
+	bare := writeParquet(t, []photoRow{{png, &seven}, {png, nil}, {[]byte("text"), &seven}, {nil, &seven}})
 	_, err = open(t, bare, images).Subset([]int{0, 2}).All(t.Context())
 	wantError(t, err, "row 2 of "+bare, "not a readable image")
 	s := open(t, bare, Options{Preprocess: images.Preprocess, SkipBad: true})
@@ -97,7 +97,7 @@ func TestParquetImageErrors(t *testing.T) {
 	var described bytes.Buffer
 	zero := 0
 	about := parquet.KeyValueMetadata("huggingface", `{"info": {"features": {"tags": [{"dtype": "string"}], "label": {"names": ["cat"], "_type": "ClassLabel"}}}}`)
-	if err := parquet.Write(&described, []one{{png, &zero}}, about); err != nil {
+	if err := parquet.Write(&described, []photoRow{{png, &zero}}, about); err != nil {
 		t.Fatal(err)
 	}
 	if s = open(t, writeFile(t, t.TempDir(), "a.parquet", described.String()), images); !slices.Equal(s.ClassNames, []string{"cat"}) {
@@ -133,7 +133,7 @@ func TestParquetImageErrors(t *testing.T) {
 	images.Takes = []Takes{{Name: "B", DType: "float32"}}
 	readAll(t, open(t, several, images), 1)
 
-	none := writeParquet(t, []one{})
+	none := writeParquet(t, []photoRow{})
 	_, err = Open(context.Background(), none, images)
 	wantError(t, err, none, "there are no rows")
 	whole, err := os.ReadFile(hub)

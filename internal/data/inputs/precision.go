@@ -17,8 +17,8 @@ import (
 // float64 before they become float32.
 const maxExact64 = 1 << 53
 
-// lossyNumber reports whether a number is an integer that lost its last digits. Numbers
-// beyond 64 bits are assumed not to be integers.
+// lossyNumber reports whether a number is an integer that may have lost its last digits.
+// Numbers beyond 64 bits are assumed not to be integers.
 func lossyNumber(x float64) bool { return math.Abs(x) >= maxExact64 && math.Abs(x) < 1<<64 }
 
 // noteLossyNumbers adds a note for each column of numbers whose first rows contain integers
@@ -134,7 +134,8 @@ func (s *Set) CoarseTargets() (notes []string) {
 	return notes
 }
 
-// formatLarge formats numbers below 1e15 with all digits before the point.
+// formatLarge formats numbers from 1e7 to 1e15 with all digits before the point, and other
+// numbers with the given number of digits.
 func formatLarge(x float64, digits int) string {
 	if size := math.Abs(x); size >= 1e7 && size < 1e15 {
 		return display.Fixed(x, 0)

@@ -38,8 +38,8 @@ func TestLossyNumbers(t *testing.T) {
 	}
 }
 
-// TestLossyArrays checks the note for 64-bit arrays. It also checks that the test for it
-// reads few bytes of arrays with long rows or other numbers.
+// TestLossyArrays checks the note for 64-bit arrays. It also checks that Open reads few
+// bytes for this note from arrays with long rows or of other numbers.
 func TestLossyArrays(t *testing.T) {
 	const long = 1 << 19
 	var before, after runtime.MemStats

@@ -61,7 +61,7 @@ func (s *Set) Opened() int { return s.opened }
 
 // Shape returns the shape of one row of the first tensor, as the model receives it after
 // preprocessing. An image has channels×height×width, or height×width×channels in layout
-// NHWC. A row of a table has the number of columns.
+// NHWC. The shape of a row of table cells is the number of columns.
 func (s *Set) Shape() []int { return slices.Clone(s.src.tensors()[0].Shape[1:]) }
 
 // RowLen returns the number of elements of one row, or 0 if rows differ in length or are
@@ -78,7 +78,8 @@ func (s *Set) RowLen() int {
 }
 
 // Name returns the file of row i, relative to the folder that was opened. If rows are not
-// files, it returns the row's number in its file, counted from zero.
+// files, it returns a text such as "row 3 of x.npy" or "line 5 of x.csv". Rows are counted
+// from zero, and lines from one.
 func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 
 // File returns the file of row i, relative to the folder that was opened, or "" if rows
@@ -95,7 +96,7 @@ const thumbnailEdge = 192
 
 // imageRows is a source whose rows are images.
 type imageRows interface {
-	// pixels passes each of the rows to use, with its index in rows. The order is
+	// pixels calls use with the image of each row and its index k in rows. The order is
 	// arbitrary, and calls may be concurrent.
 	pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error
 }

@@ -84,8 +84,8 @@ func (j joined) open() (reader, error) {
 type readers []reader
 
 func (r readers) read(ctx context.Context, idx []int) (all []ood.Tensor, err error) {
-	for _, one := range r {
-		tensors, err := one.read(ctx, idx)
+	for _, part := range r {
+		tensors, err := part.read(ctx, idx)
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func (r readers) read(ctx context.Context, idx []int) (all []ood.Tensor, err err
 
 func (r readers) Close() error {
 	var errs []error
-	for _, one := range r {
-		errs = append(errs, one.Close())
+	for _, part := range r {
+		errs = append(errs, part.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -106,8 +106,8 @@ func (r readers) Close() error {
 // has.
 func findSource[T any](s source) (found T, ok bool) {
 	if j, many := s.(joined); many {
-		for _, one := range j {
-			if found, ok = one.(T); ok {
+		for _, part := range j {
+			if found, ok = part.(T); ok {
 				return found, true
 			}
 		}

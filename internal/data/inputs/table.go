@@ -100,7 +100,7 @@ type Column struct {
 }
 
 // Cells returns the given rows of the input columns, except lists. It returns nil if the
-// columns have no names.
+// columns have no names, or if the set is not a table.
 func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
 	t, ok := findSource[*table](s.src)
 	if !ok || t.header == nil {

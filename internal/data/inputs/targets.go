@@ -29,10 +29,11 @@ type Targets struct {
 const Unlabelled = math.MinInt
 
 // OpenTargets reads targets or labels from a separate file. An .npy or .npz file has an
-// array (y, targets, labels, or its only array) of shape n or n×t. In a table, every column
-// is a target, and a column can contain names of classes. The file must have the given
-// number of rows and at most outputs targets in a row, unless outputs is 0. The shape of an
-// array is checked before it is read.
+// array (y, targets, labels, or its only array) of shape n or n×t. A Parquet file with
+// features or logits is read in the same way. In any other table, every column is a target,
+// and a column can contain names of classes. The file must have the given number of rows
+// and at most outputs targets in a row, unless outputs is 0. The shape of an array is
+// checked before it is read.
 func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []string) (Targets, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {

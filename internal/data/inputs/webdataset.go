@@ -286,7 +286,8 @@ func (a *archive) sampleError(s sample, err error) error {
 	return fmt.Errorf("%s: sample %.200q: %w", a.shards[s.members[0].shard], s.key, err)
 }
 
-// ErrNoInput is wrapped by the error for a sample of a WebDataset without an image or array.
+// ErrNoInput is wrapped by the error for a sample of a WebDataset without an image, an
+// array or the texts that the model needs.
 var ErrNoInput = errors.New("its input is missing")
 
 // inputsOf returns the members with the image, the array or the texts of a sample.
