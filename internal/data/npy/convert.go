@@ -30,7 +30,7 @@ func appendFloat32s(dst []float32, data any) []float32 {
 }
 
 // Ints returns the elements of a as int. It returns an error for a floating-point element
-// that is not a whole number.
+// that is not a whole number, or is beyond ±2⁵³.
 func Ints(a rows.Array) ([]int, error) {
 	var data []float64
 	switch d := a.Data.(type) {

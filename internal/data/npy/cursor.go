@@ -34,7 +34,7 @@ func (l *Lazy) Open() (*Cursor, error) {
 	c := &Cursor{l: l, elements: l.elements()}
 	var err error
 	if l.offset >= 0 {
-		c.f, err = l.source()
+		c.f, err = l.openFile()
 		c.base = l.offset
 	} else {
 		c.seq, err = l.open()
@@ -106,12 +106,14 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	return a, err
 }
 
-// columns reads some rows of an array in Fortran order. These rows are run consecutive
-// bytes in each column. Columns are step bytes apart.
+// columns reads some rows of an array in Fortran order. In each column, these rows are
+// stored together.
 type columns struct {
 	io.ReaderAt
-	at, run, step int64
-	done          int64 // bytes read in the current column
+	at   int64 // offset of the rows in the current column
+	run  int64 // number of bytes of the rows in one column
+	step int64 // number of bytes between the beginnings of two columns
+	done int64 // bytes read in the current column
 }
 
 func (c *columns) Read(p []byte) (int, error) {

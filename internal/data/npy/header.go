@@ -144,8 +144,9 @@ func parseShape(tuple string) ([]int, error) {
 	return shape, nil
 }
 
-// checkSize returns an error for a shape whose size in bytes overflows an int. A length of
-// 0 counts as 1, because otherwise the product of some of the lengths could still overflow.
+// checkSize returns an error for a shape with more than maxRank axes, or whose size in
+// bytes may overflow an int. A length of 0 counts as 1, because otherwise the product of
+// some of the lengths could still overflow.
 func (h Header) checkSize() error {
 	if len(h.Shape) > maxRank {
 		return fmt.Errorf("%w: it has %d axes, more than %d", ErrFormat, len(h.Shape), maxRank)

@@ -16,28 +16,29 @@ import (
 // Lazy is an array in a file. Only its header has been read, and the file is not open.
 type Lazy struct {
 	Header
-	path   string
-	source source
-	entry  *zip.File // entry of the .npz, or nil
-	offset int64     // offset of the elements in the file; -1 if they are compressed
+	path     string
+	openFile opener
+	entry    *zip.File // entry of the .npz, or nil
+	offset   int64     // offset of the elements in the file; -1 if they are compressed
 	// verifyOnce runs verify on the first call. It is nil for an .npy file. It is needed
 	// before elements are read by their offset, because archive/zip then does not compare
 	// their checksum.
 	verifyOnce func() error
 }
 
-// source opens a file. It is called for each read, so that the file does not stay open.
-type source func() (file, error)
+// opener opens a file. Readers call it when they need the file, so that the file does not
+// stay open.
+type opener func() (file, error)
 
 type file interface {
 	io.ReaderAt
 	io.Closer
 }
 
-func fileAt(path string) source { return func() (file, error) { return os.Open(path) } }
+func fileAt(path string) opener { return func() (file, error) { return os.Open(path) } }
 
 // ReadAt opens the file for one read.
-func (s source) ReadAt(p []byte, off int64) (int, error) {
+func (s opener) ReadAt(p []byte, off int64) (int, error) {
 	f, err := s()
 	if err != nil {
 		return 0, err
@@ -61,7 +62,7 @@ func OpenFile(path string) (*Lazy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &Lazy{Header: h, path: path, source: fileAt(path), offset: n}, nil
+	return &Lazy{Header: h, path: path, openFile: fileAt(path), offset: n}, nil
 }
 
 func openSized(path string) (*os.File, int64, error) {
@@ -175,7 +176,7 @@ func checkEnd(r io.Reader) error {
 // open returns a reader of the elements.
 func (l *Lazy) open() (io.ReadCloser, error) {
 	if l.entry == nil {
-		f, err := l.source()
+		f, err := l.openFile()
 		if err != nil {
 			return nil, err
 		}

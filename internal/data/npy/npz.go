@@ -26,9 +26,9 @@ var ErrNoEntry = errors.New("no such array")
 // NPZ is an .npz file, an archive of named arrays. Only its directory has been read, and
 // the file is not open.
 type NPZ struct {
-	path   string
-	source source
-	files  map[string]*zip.File // by name without ".npy"
+	path     string
+	openFile opener
+	files    map[string]*zip.File // by name without ".npy"
 }
 
 // OpenNPZ reads the directory of the .npz file at path. Errors name the path.
@@ -41,7 +41,7 @@ func OpenNPZ(path string) (*NPZ, error) {
 	return newNPZ(path, fileAt(path), size)
 }
 
-func newNPZ(path string, open source, size int64) (*NPZ, error) {
+func newNPZ(path string, open opener, size int64) (*NPZ, error) {
 	z, err := zip.NewReader(open, size)
 	if err != nil {
 		if errors.Is(err, zip.ErrFormat) {
@@ -53,7 +53,7 @@ func newNPZ(path string, open source, size int64) (*NPZ, error) {
 	z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser {
 		return flate.NewReader(bufio.NewReaderSize(r, 1<<16))
 	})
-	n := &NPZ{path: path, source: open, files: map[string]*zip.File{}}
+	n := &NPZ{path: path, openFile: open, files: map[string]*zip.File{}}
 	remaining := uint64(size)
 	for _, f := range z.File {
 		// If entries could overlap, a thousand entries could share the same bytes and need
@@ -85,7 +85,7 @@ func (n *NPZ) Entry(name string) (*Lazy, error) {
 	if f == nil {
 		return nil, fmt.Errorf("%s: %w: %q; it holds %s", n.path, ErrNoEntry, name, quoted(n.Names()))
 	}
-	l := &Lazy{path: n.path, source: n.source, entry: f, offset: -1}
+	l := &Lazy{path: n.path, openFile: n.openFile, entry: f, offset: -1}
 	l.verifyOnce = sync.OnceValue(l.verify)
 	var start int64
 	var err error

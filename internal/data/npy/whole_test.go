@@ -34,7 +34,7 @@ func ReadNPZ(r io.ReaderAt, size int64) (map[string]rows.Array, error) {
 	return out, nil
 }
 
-func inMemory(r io.ReaderAt) source {
+func inMemory(r io.ReaderAt) opener {
 	return func() (file, error) {
 		return struct {
 			io.ReaderAt
