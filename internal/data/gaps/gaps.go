@@ -143,24 +143,25 @@ func (p *Profile) Restored() error {
 	return nil
 }
 
-// falseAlarmRate is the probability that Unusual reports at least one column although all
-// rows come from the same source.
+// falseAlarmRate bounds the probability that Fisher's test in Unusual reports at least one
+// column of a table although all rows come from the same source.
 const falseAlarmRate = 0.01
 
 // Unusual reports whether a column is empty more often in new rows than in reference rows.
-// empty counts the empty cells in further new rows. referenceEmpty counts the empty cells
-// in the reference rows. If the column was never empty in the reference rows, a single
-// empty cell is unusual. Otherwise Fisher's exact test decides, with a Bonferroni
-// correction for the number of columns.
-func Unusual(empty, further, referenceEmpty, reference, columns int) bool {
+// empty is the number of empty cells in newRows new rows. referenceEmpty is the number of
+// empty cells in referenceRows reference rows. columns is the number of columns of the
+// table. If the column was never empty in the reference rows, a single empty cell is
+// unusual. Otherwise Fisher's exact test decides, with a Bonferroni correction for the
+// number of columns.
+func Unusual(empty, newRows, referenceEmpty, referenceRows, columns int) bool {
 	switch {
 	case empty == 0:
 		return false
 	case referenceEmpty == 0:
 		return true
 	// If the new rows are not emptier, skip the test, which adds thousands of terms.
-	case float64(empty)*float64(reference) <= float64(referenceEmpty)*float64(further):
+	case float64(empty)*float64(referenceRows) <= float64(referenceEmpty)*float64(newRows):
 		return false
 	}
-	return hypothesis.Hypergeometric(referenceEmpty, reference, referenceEmpty+empty, reference+further) <= falseAlarmRate/float64(columns)
+	return hypothesis.Hypergeometric(referenceEmpty, referenceRows, referenceEmpty+empty, referenceRows+newRows) <= falseAlarmRate/float64(columns)
 }
