@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges the characters of a piece to tokens, pair by pair. Pairs are merged in the
+// bpe merges the characters of a piece into tokens, pair by pair. Pairs are merged in the
 // order in which training found them (Sennrich, Haddow & Birch 2016, arXiv 1508.07909).
 type bpe struct {
 	vocabulary

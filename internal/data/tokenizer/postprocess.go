@@ -11,7 +11,7 @@ import (
 type part struct {
 	sequence  int // 0 or 1; −1 for special tokens in ids
 	ids       []int64
-	tokenType int64 // the token type
+	tokenType int64 // type of all tokens of the part
 }
 
 // template lists the parts for a single text and for a pair of texts.

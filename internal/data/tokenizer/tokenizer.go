@@ -5,10 +5,11 @@
 // tokens.
 //
 // If a file contains an unsupported part, reading it returns an error that names the part.
-// Unsupported parts are
+// Unsupported parts include
 //
-//   - the types Nmt, UnicodeScripts, FixedLength and CharDelimiterSplit
-//   - BPE with dropout, and models without a token for unknown text
+//   - the normalizer Nmt, and the pre-tokenizers UnicodeScripts, FixedLength and
+//     CharDelimiterSplit
+//   - BPE with dropout, and models other than BPE without a token for unknown text
 //   - regular expressions with look-behind, anchors, lazy repeats or repeated groups
 //
 // Ids differ from the library's in one case. In this package, Unicode normal forms insert
@@ -117,8 +118,8 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 }
 
 // tokens returns the tokens of one text, without special tokens. A single text is tokenized
-// only as far as truncation keeps it. Texts of a pair are tokenized completely, because
-// truncation compares their lengths.
+// only as far as truncation keeps it, unless its first tokens are removed. Texts of a pair
+// are tokenized completely, because truncation compares their lengths.
 func (t *Tokenizer) tokens(text string, single bool) (ids []int64, err error) {
 	if !utf8.ValidString(text) {
 		if text, err = unicode.UTF8.NewDecoder().String(text); err != nil {
