@@ -28,7 +28,8 @@ func (e *TooFewRowsError) Error() string {
 	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
 }
 
-// Whole returns an error if the length of a matrix's data does not match its shape.
+// Whole returns an error if m has a negative number of rows, or a stride or data that are
+// too short for its shape.
 func Whole(m blas32.General) error {
 	switch {
 	case m.Rows < 0:
@@ -41,8 +42,8 @@ func Whole(m blas32.General) error {
 	return nil
 }
 
-// CheckFinite returns an error if the data of m do not match its shape. It returns a
-// *NotFiniteError for the first NaN or infinity in m.
+// CheckFinite returns an error if Whole does. Otherwise it returns a *NotFiniteError for
+// the first NaN or infinity in m.
 func CheckFinite(name string, m blas32.General) error {
 	if err := Whole(m); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
