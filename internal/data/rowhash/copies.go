@@ -60,7 +60,7 @@ func ReusedOfSplit(fit, cal []uint64) int {
 // explain. sorted contains the sorted hashes of the rows. Let N(k) be the expected number
 // of distinct values that occur exactly k times in independent draws. For any distribution,
 // the Cauchy–Schwarz inequality gives N(k)² ≤ (k+1)/k · N(k−1) · N(k+1). A count far above
-// this limit shows that rows were copied k times.
+// this limit shows that rows occur k times because they were copied.
 func Copied(sorted []uint64) bool {
 	counts := map[int]int{}
 	for _, n := range runs(sorted) {

@@ -132,7 +132,8 @@ const Doubt = 1e-4
 // minCopied is the smallest fraction of copied rows that is reported.
 const minCopied = .01
 
-// Known estimates how many of the counted rows also occur among the sampled rows. It
+// Known estimates how many of the counted rows also occur among the rows from which the
+// sample was taken. It returns 0 if the fraction of matches is below minCopied. It also
 // returns 0 if chance explains the matches, because rows with few columns and few values
 // are often equal. By chance, a new row equals a sampled row about as often as sampled rows
 // equal each other.
