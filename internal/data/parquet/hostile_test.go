@@ -156,8 +156,8 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 }
 
 // TestListOfNothing checks that a list of millions of empty lists is refused, because it
-// takes long to read. Each run of levels in this file is below the limit, but all runs
-// together exceed it.
+// takes long to read. Each run of repetition levels in this file is below the limit, but
+// all runs together exceed it.
 func TestListOfNothing(t *testing.T) {
 	const runLength = 1 << 22
 	m := testFile{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * runLength, dictionary: make([]byte, 8)}
@@ -174,8 +174,8 @@ func TestListOfNothing(t *testing.T) {
 	}
 }
 
-// checkRefused checks that the last column of a file cannot be read, that the other columns
-// can, and that little memory is allocated.
+// checkRefused checks that a file cannot be opened, or that only its last column cannot be
+// read. It also checks that little memory is allocated.
 func checkRefused(t *testing.T, name string, b []byte) {
 	t.Helper()
 	defer checkAllocated(t, 1<<24)()

@@ -154,8 +154,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// checkAllocated returns a function that fails the test if more than limit bytes have been
-// allocated in the meantime. Without this check, fuzzing could use up all memory.
+// checkAllocated returns a function for the end of a test. The function fails the test if
+// more than limit bytes were allocated since checkAllocated was called.
 func checkAllocated(t *testing.T, limit uint64) func() {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
