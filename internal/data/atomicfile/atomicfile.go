@@ -19,7 +19,7 @@ import (
 	"sync"
 )
 
-// ErrAborted is the error that Commit returns after Abort.
+// ErrAborted is wrapped by the error that Commit returns after Abort.
 var ErrAborted = errors.New("writing was aborted before the file was complete")
 
 // File is a file that is being written until Commit or Abort is called. Abort does nothing

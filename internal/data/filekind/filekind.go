@@ -13,7 +13,7 @@ import (
 // a file can wrap it. The empty Kind stands for an unknown kind.
 type Kind string
 
-// Kinds of files that commands read.
+// Kinds of files that Of recognizes, and Folder.
 const (
 	Empty   Kind = "an empty file"
 	Folder  Kind = "a folder"
