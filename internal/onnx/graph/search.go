@@ -6,10 +6,10 @@ import (
 )
 
 // CountAbove counts, for each list, the numbers that are larger than x. x is n×lists×1, or
-// n×1 for a single list. The result at has no last axis. The count for list i is offset by
-// i·width, so that Lookup can use it as an index into tables with width entries per list.
-// To save comparisons, CountAbove first finds the block of the sorted list that contains x,
-// and then the place of x in that block.
+// n×1 for a single list. The returned tensor at lacks the last axis. The count for list i
+// is offset by i·width, so that Lookup can use it as an index into tables with width
+// entries per list. To save comparisons, CountAbove first finds the block of the sorted
+// list that contains x, and then the place of x in that block.
 func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	longest := 0
 	for _, l := range lists {

@@ -16,9 +16,8 @@ import (
 // Tensor is a tensor of a graph. Its methods append nodes to the graph and return the
 // result. Reductions and products are along the last axis. Operands are tensors of the same
 // graph, numbers (float64) or rows of numbers ([]float64, []float32), and are broadcast as
-// in ONNX. If two tensors have different types, the operation uses the larger type.
-// Constants take the type of the tensor. Methods panic if the shapes or types of operands
-// do not fit.
+// in ONNX. If two tensors have different types, the operation uses the larger type. Numbers
+// take the type of the tensor. Methods panic if the shapes or types of operands do not fit.
 type Tensor struct {
 	b    *onnx.Builder
 	name string
@@ -99,7 +98,8 @@ func (x Tensor) Constant(v any, shape ...int) Tensor {
 	panic(fmt.Sprintf("graph: a constant of type %T", v))
 }
 
-// Numbers adds a constant with the element type of x: float64, or otherwise float32.
+// Numbers adds a constant. Its element type is float64 if x has this type, and float32
+// otherwise.
 func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
 	if x.elem == pb.TensorProto_DOUBLE {
 		return x.constant(v, shape...)
@@ -262,8 +262,8 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
-// Count counts the columns in which the condition c holds, as indices for Lookup. The
-// result has no last axis. cols is the size of its new last axis.
+// Count counts the columns in which the condition c holds, as indices for Lookup. The last
+// axis is removed. cols is the size of the axis that is then the last.
 func (c Tensor) Count(cols int) Tensor {
 	return c.To(pb.TensorProto_INT32).Reduce("ReduceSum", -1, cols)
 }
@@ -328,7 +328,7 @@ func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 // Log1p returns log(1 + x). It is precise for small x.
 func (x Tensor) Log1p() Tensor {
 	sum := x.Add(1.)
-	rounded := sum.Sub(1.) // whole − 1: x after rounding
+	rounded := sum.Sub(1.) // x after the rounding of 1 + x
 	return rounded.Square().Neg().Less(0.).Choose(sum.Log().Mul(x.Div(rounded)), x)
 }
 
@@ -435,7 +435,7 @@ func (x Tensor) Pick(columns []int64) Tensor {
 	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.Constant(columns).name}, onnx.Attr("axis", -1)), x.elem, len(columns)}
 }
 
-// Stack joins n×k matrices to one tensor n×matrices×k.
+// Stack joins n×k matrices into one tensor n×matrices×k.
 func Stack(all []Tensor) Tensor {
 	var names []string
 	for _, x := range all {
