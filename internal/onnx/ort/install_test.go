@@ -29,8 +29,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// installFixture holds a PATH that contains only fake clients, and an installer that
-// expects the checksum of fakeLibrary.
+// installFixture holds a PATH that contains only fake clients and the tools they need, and
+// an installer that expects the checksum of fakeLibrary.
 type installFixture struct {
 	t          *testing.T
 	binDir     string

@@ -53,8 +53,9 @@ const bindingAPI = 29
 // load them.
 //
 // If o.Library or $ORT_LIB names a library that cannot be used, the error wraps
-// [ErrLibrary]. Other unusable libraries are skipped. If no library is left, the error
-// wraps [ErrNotFound], or [ErrNoGPULibrary] if o.Provider is "cuda".
+// [ErrLibrary], [ErrChecksum] or [ErrNoGPULibrary]. Other unusable libraries are skipped.
+// If no library is left, the error wraps [ErrNotFound], or [ErrNoGPULibrary] if o.Provider
+// is "cuda".
 func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	provider, err := o.provider()
 	if err != nil {
@@ -232,7 +233,7 @@ func inspect(path string, p *pin) (Library, error) {
 }
 
 // apiVersion returns the minor version of a library, for example 30 for "1.30.0". It
-// returns 0 for an invalid version.
+// returns 0 for an invalid version, and bindingAPI for a major version above 1.
 func apiVersion(version string) int {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {

@@ -52,8 +52,8 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 }
 
 // RunInto runs the model like Run, but writes the results to out. The shapes of out must
-// match the results. RunInto allocates almost no memory, for example for training steps,
-// and cannot be cancelled.
+// match the results. It is for frequent runs, such as training steps, because it allocates
+// almost no memory. It cannot be cancelled.
 func (s *Session) RunInto(in, out []*Tensor) error {
 	inputs, err := s.bind("input", s.inputs, in)
 	if err != nil {
