@@ -203,8 +203,8 @@ func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.Attribut
 }
 
 // Const adds a constant and returns its name. Equal constants share one name. value is a
-// float32, float64, int64, int32 or bool, or a slice of one of them, in row-major order. A
-// slice without dims is a vector.
+// float32, float64, int64, int32 or bool, or a slice of one of them, in row-major order. An
+// int is stored as an int64. A slice without dims is a vector.
 func (b *Builder) Const(value any, dims ...int64) string {
 	t := Tensor(value, dims...)
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)

@@ -116,8 +116,8 @@ func opset(m *pb.ModelProto) int64 {
 // IsDefault reports whether a domain is the default operator set.
 func IsDefault(domain string) bool { return canonicalDomain(domain) == "" }
 
-// canonicalDomain returns the name of an operator-set domain. The default domain has two names,
-// and canonical returns "" for both.
+// canonicalDomain returns the name of an operator-set domain. The default domain has two
+// names, and canonicalDomain returns "" for both.
 func canonicalDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
