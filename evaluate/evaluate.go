@@ -17,9 +17,9 @@ import (
 // Options selects what Rows evaluates. The zero value uses default false-alarm rates and only
 // the level of the predictor.
 //
-// The options of the predictor also apply. Results by class, group and decile are for its
-// Level and Alpha. Its Seed determines the random rows of Points and of the search for the
-// worst slab.
+// The options of the predictor also apply. Flags by class and group are for its Alpha.
+// Rate.AdjustedPValue is set only at its Level and Alpha. Its Seed determines the random
+// rows of Points and of the search for the worst slab.
 type Options struct {
 	// OOD yields out-of-distribution rows, which should be flagged. They need no labels. Nil
 	// means that there are none.
@@ -201,10 +201,10 @@ type Coverage struct {
 	ByClass     []Rate   `json:"by_class,omitempty"`
 	ByGroup     []Rate   `json:"by_group,omitempty"`
 	ByDecile    []Rate   `json:"by_decile,omitempty"` // by decile of the prediction
-	// WorstSlab is the coverage of the worst slab. A slab is the rows between two parallel
-	// hyperplanes of the feature space, and at least a tenth of all rows. The slab with the
-	// lowest coverage is searched on half of the rows, of which at most 10,000 are used. Its
-	// coverage is then measured on the other half.
+	// WorstSlab is the coverage of the worst slab. A slab is the set of rows between two
+	// parallel hyperplanes of the feature space. A random sample of at most 10,000 rows is
+	// used. The slab with the lowest coverage is found on half of the sample, among slabs
+	// with at least a tenth of that half. Its coverage is then measured on the other half.
 	//
 	// Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 	// validated confidence sets in multiclass and multilabel prediction.

@@ -404,9 +404,9 @@ func TestJoint(t *testing.T) {
 	covered := 0
 	for i, p := range mustPredict(t, b, test.Batch, o) {
 		inside := true
-		for k, one := range p.Targets {
+		for k, prediction := range p.Targets {
 			y := float64(test.Targets.Data[2*i+k])
-			inside = inside && one.Lower <= y && y <= one.Upper
+			inside = inside && prediction.Lower <= y && y <= prediction.Upper
 		}
 		if inside {
 			covered++
@@ -473,8 +473,8 @@ func TestMissingParts(t *testing.T) {
 	noIntervals.SkipIntervals = true
 	test := regressor(2, 300, 1)
 	e = mustEvaluate(t, mustFit(t, noIntervals), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-	if one := e.Targets[0]; one.RMSE == nil || one.Coverage != nil || one.PIT != nil || one.Points != nil {
-		t.Errorf("without a head: %+v", one)
+	if target := e.Targets[0]; target.RMSE == nil || target.Coverage != nil || target.PIT != nil || target.Points != nil {
+		t.Errorf("without a head: %+v", target)
 	}
 
 	b := mustFit(t, regressor(1, 500, 1))
@@ -487,8 +487,8 @@ func TestMissingParts(t *testing.T) {
 	}
 	test.Batch.Logits = blas32.General{}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-	if one := e.Targets[0]; one.RMSE != nil || one.R2 != nil || len(one.Coverage[0].ByDecile) != 10 || one.CRPS == nil {
-		t.Errorf("without logits: %+v", one)
+	if target := e.Targets[0]; target.RMSE != nil || target.R2 != nil || len(target.Coverage[0].ByDecile) != 10 || target.CRPS == nil {
+		t.Errorf("without logits: %+v", target)
 	}
 	if _, err := json.Marshal(e); err != nil {
 		t.Error(err)

@@ -40,9 +40,9 @@ type Guarantee struct {
 	// PValue is the probability of at least as many misses if the guarantee holds.
 	PValue float64 `json:"p_value"`
 	// Verdict is "violated" if PValue is below 0.01, divided by the number of groups or
-	// classes that have a guarantee of their own. It is "too_few_rows" if the test would
-	// detect twice the guaranteed rate of misses with a probability below 80 %. Otherwise it
-	// is "met".
+	// classes that have a guarantee of their own. It is "too_few_rows" if there are too few
+	// calibration rows for the guarantee, or if the test would detect twice the guaranteed
+	// rate of misses with a probability below 80 %. Otherwise it is "met".
 	Verdict string `json:"verdict"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"` // what to do
@@ -68,8 +68,8 @@ func (p Guarantee) alpha() float64 {
 	return p.Nominal
 }
 
-// misses returns the number of rows in r that are not covered, flagged or wrong, as the kind
-// of guarantee requires.
+// misses returns the number of misses in r. For a coverage these are the rows that are not
+// covered. Otherwise they are the rows that are flagged or wrong.
 func (p Guarantee) misses(r Rate) int {
 	if p.isCoverage() {
 		return r.Rows - r.Count

@@ -238,8 +238,9 @@ func (g *accumulator) intervalStrata(score string) strata {
 	return s
 }
 
-// predictorWith returns a predictor with the options of the user except for one change. It
-// returns nil if the .attach file does not support the change.
+// predictorWith returns a predictor with the options of the user and a change, but without
+// outputs that advice does not need. It returns nil if the .attach file does not support
+// the change.
 func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *attach.Predictor {
 	o := g.predictors[g.mainLevel].Options()
 	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false

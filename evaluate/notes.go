@@ -127,7 +127,8 @@ func (g *accumulator) noteUsedRows(add func(advice, format string, args ...any),
 }
 
 // explain replaces the advice of violated guarantees by the advice of the last note, which
-// names the cause. Only guarantees that match are changed.
+// names the cause. Only guarantees that match, and that no earlier note explains, are
+// changed.
 func (e *Evaluation) explain(matches func(Guarantee) bool) {
 	for i, p := range e.Guarantees {
 		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && matches(p) {
@@ -180,8 +181,8 @@ func (g *accumulator) noteTemperature(add func(advice, format string, args ...an
 		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
-// noteLabels adds a note if labels do not match the predictions. It reports whether they seem
-// to match.
+// noteLabels adds a note if labels do not match the predictions, or if accuracy is lower
+// than on the calibration rows. It reports whether labels seem to match.
 func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (match bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {

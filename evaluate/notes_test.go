@@ -74,8 +74,9 @@ func TestNotesOnRows(t *testing.T) {
 	}
 }
 
-// checkCause checks that the advice of a violated guarantee begins with want, which is the
-// cause that a note names. If want is empty, no note may name a cause.
+// checkCause checks that a note names the cause of a violated guarantee. want is the kind
+// of the guarantee, a colon and the beginning of its advice. If want is empty, no note may
+// name a cause.
 func checkCause(t *testing.T, name string, e *evaluate.Evaluation, want string) {
 	t.Helper()
 	var all []string

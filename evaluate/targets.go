@@ -56,20 +56,20 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 		acc := &g.targets[t]
 		f := measure.Forecasts{Levels: g.predictors[g.mainLevel].Options().Levels}
 		for i, row := range main {
-			one, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
-			acc.truth, acc.value = append(acc.truth, truth), append(acc.value, one.Value)
+			prediction, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
+			acc.truth, acc.value = append(acc.truth, truth), append(acc.value, prediction.Value)
 			if !intervals {
 				continue
 			}
-			acc.median, acc.lower, acc.upper = append(acc.median, one.Median), append(acc.lower, one.Lower), append(acc.upper, one.Upper)
+			acc.median, acc.lower, acc.upper = append(acc.median, prediction.Median), append(acc.lower, prediction.Lower), append(acc.upper, prediction.Upper)
 			for k := range predictions {
 				at := predictions[k][i].Targets[t]
 				acc.levels[k].add(at.Lower <= truth && truth <= at.Upper, at.Upper-at.Lower)
 			}
-			if slices.ContainsFunc(one.Quantiles, func(v float64) bool { return math.IsInf(v, 0) }) {
+			if slices.ContainsFunc(prediction.Quantiles, func(v float64) bool { return math.IsInf(v, 0) }) {
 				continue
 			}
-			band := dense.Single(one.Quantiles)
+			band := dense.Single(prediction.Quantiles)
 			f.Quantiles, f.Y = append(f.Quantiles, band...), append(f.Y, truth)
 			group := ""
 			if r.Groups != nil {
@@ -92,9 +92,9 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 		for i := range main {
 			for k := range predictions {
 				covered := true
-				for t, one := range predictions[k][i].Targets {
+				for t, prediction := range predictions[k][i].Targets {
 					truth := float64(y.Data[i*y.Stride+t])
-					covered = covered && one.Lower <= truth && truth <= one.Upper
+					covered = covered && prediction.Lower <= truth && truth <= prediction.Upper
 				}
 				g.joint[k].covered = append(g.joint[k].covered, covered)
 			}
