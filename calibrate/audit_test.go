@@ -372,7 +372,8 @@ func TestShiftFindsOutliers(t *testing.T) {
 	}
 }
 
-// TestOutlierBoundsErrors checks that bounds panic for rows that were not audited.
+// TestOutlierBoundsErrors checks that bounds panic for rows that were not audited, and
+// ConditionalPValues for an invalid delta.
 func TestOutlierBoundsErrors(t *testing.T) {
 	all := calibrate.Ranks{5, 1, 1, 1}
 	b, err := all.OutlierBounds(.1)

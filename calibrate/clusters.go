@@ -42,7 +42,7 @@ func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) 
 
 // kmeansClusters divides classes into k clusters by their scores, and returns the cluster
 // of each class. Clusters are numbered from 1. Classes without scores are in cluster 0. If
-// there are too few classes for k clusters, all classes are in cluster 0.
+// k is below 2, or if at most k classes have scores, all classes are in cluster 0.
 func kmeansClusters(scores [][]float64, k int, seed uint64) []int {
 	levels := []float64{.5, .6, .7, .8, .9}
 	clusters := make([]int, len(scores))

@@ -52,9 +52,9 @@ func exponentialQuantiles(x float64, levels []float64) []float32 {
 }
 
 // TestNarrowest checks the narrowest intervals of three variables. For an exponential
-// variable, the interval goes from the smallest value to the quantile 1−α, at (1+x)·ln(1/α).
-// For the mirrored variable, it ends at the largest value. For a symmetric variable, it is the
-// central interval.
+// variable, the interval goes from the smallest value to the quantile 1−α, at x +
+// (1+x)·ln(1/α). For the mirrored variable, it ends at the largest value. If quantiles are
+// equally spaced, all intervals have the same width.
 func TestNarrowest(t *testing.T) {
 	var levels []float64
 	for l := .001; l < 1; l += .001 {

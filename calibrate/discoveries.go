@@ -47,7 +47,7 @@ type Discoveries struct {
 // All rows with a p-value of at most p are discoveries. m₀ is an estimate of the number of
 // inliers among the m rows. The method of Benjamini and Hochberg takes m₀ = m. Storey's
 // method takes m₀ = (1 + #{p-values ≥ λ})/(1−λ), which may exceed m. λ is Lambda rounded up
-// to a multiple of 1/(n+1), for n calibration rows.
+// to a multiple of 1/(n+1), but at most n/(n+1), for n calibration rows.
 //
 // No p-value is below 1/(n+1), so there are either no discoveries or at least m₀/(FDR
 // (n+1)).

@@ -47,8 +47,8 @@ type IntervalOptions struct {
 	//     of its distance from the median, so skewed forecasts stay skewed. If an end
 	//     equals the median, a target beyond this end has the score +Inf. If at least a
 	//     fraction α of the calibration rows has the score +Inf, intervals are infinite.
-	//   - "cir": starts from the narrowest pair of quantiles whose levels differ by 1−α,
-	//     and moves both ends by the same amount.
+	//   - "cir": starts from the narrowest pair of quantiles whose levels differ by 1−α, and
+	//     moves both ends as "cqr" does.
 	//   - "rcp": starts like "cqr", but first moves both ends outwards by an estimate of
 	//     the row's own quantile 1−α of the "cqr" score. A forest estimates it from the
 	//     row's quantiles. Half of the calibration rows, drawn by Seed, train the forest,

@@ -88,8 +88,8 @@ func pointQuantiles(predicted, scale float64) []float32 {
 	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
 }
 
-// calibratePoints calibrates a predictive system on rows with the quantiles of pointQuantiles. A nil scale
-// stands for 1.
+// calibratePoints calibrates a predictive system on rows with the quantiles of
+// pointQuantiles. A nil scale stands for 1.
 func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}

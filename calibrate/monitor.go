@@ -22,10 +22,10 @@ import (
 //
 // If the rows are exchangeable with the calibration rows, the Monitor ever alarms at δ with
 // probability at most δ, however long the stream is. Exchangeable rows come from the same
-// source as the calibration rows and are independent of each other. In addition, the model and
-// the detector must not have been trained on them. Frames of a video are not exchangeable, and
-// neither are repeated copies of a row. The probability is over draws of the calibration rows
-// and the stream together.
+// source as the calibration rows and are independent of each other. In addition, the model
+// and the detector must not have been trained on the calibration rows or on rows of the
+// stream. Frames of a video are not exchangeable, and neither are repeated copies of a row.
+// The probability is over draws of the calibration rows and the stream together.
 //
 // All rows are compared with the same calibration rows, so their p-values depend on each
 // other. Martingales that treat the p-values as independent raise false alarms far more often.
@@ -118,10 +118,11 @@ func (m *Monitor) Add(score float64) error {
 }
 
 // Merge adds the rows of another Monitor with the same calibration scores, as if they all
-// arrived now. For example, a replica hands over the Monitor of the last minute. Each row must
-// be added only once, so the replica continues with a new Monitor that has another seed. Merge
-// returns an error if the calibration scores differ. It also returns an error if the seeds are
-// equal, because different rows would then get the same random keys.
+// arrived now. For example, a replica hands over the Monitor of the last minute. Each row
+// must be added only once, so the replica continues with a new Monitor that has another
+// seed. Merge returns an error if the calibration scores differ. It also returns an error
+// if the seeds are equal, because different rows would then get the same random keys, or if
+// one of the Monitors was not made by NewMonitor.
 //
 // The guarantee then holds for all rows together, if the times of merging do not depend on
 // the scores. Counts of rows can be added because all rows are compared with the same
@@ -170,7 +171,7 @@ func (m *Monitor) Rows() int {
 	return m.urn.Rows
 }
 
-// Evidence returns the evidence of drift after the last row, an e-value of at most 1e100. 1
+// Evidence returns the evidence of drift after the last row, an e-value below 1e103. 1
 // means no evidence, and higher values mean more. Evidence falls again if later rows score
 // like the calibration rows. It is NaN if the Monitor was not made by NewMonitor.
 func (m *Monitor) Evidence() float64 {

@@ -20,9 +20,9 @@ import (
 // the first t ranks are k, the next rank is k with probability (1+c)/(n+1+t).
 //
 // Choose groups without a look at their rows, for example by folder. A group may also be a
-// predicted class. Its rows are exchangeable only with calibration rows of the same predicted
-// class, so their p-values must come from these calibration rows. Only the bounds of
-// OutlierBounds for all rows hold for such a group without such p-values.
+// predicted class. Its rows are exchangeable only with calibration rows of the same
+// predicted class, so their p-values must come from these calibration rows. With other
+// p-values, only the OutlierBounds of all rows are valid for such a group.
 //
 // Reference: Bates, Candès, Lei, Romano & Sesia (2023), Testing for Outliers with Conformal
 // p-values.

@@ -30,13 +30,14 @@ const (
 // candidates[i] reports whether calibration row i may be used. If candidates is nil, all rows
 // are used. New rows must be selected by the same rule.
 //
-// Thresholds that accept 5 %, 10 %, … of the candidates are tested in this order until a test
-// fails. Each test has the level 5 % (fixed sequence testing). The rows above a threshold are
-// independent given the confidence of the next row. Their number of errors is therefore
-// binomial, and each test is exact. The first threshold with an error rate above epsilon
-// passes with probability at most 5 %. If all lower thresholds have an error rate above
-// epsilon too, no such threshold is selected with a higher probability. This is the case if
-// the model is right more often when it is more confident.
+// Thresholds that accept 5 %, 10 %, … of the candidates are tested in this order until a
+// test fails. Thresholds that accept fewer than Least rows are skipped. Each test has the
+// level 5 % (fixed sequence testing). The rows above a threshold are independent given the
+// confidence of the next row. Their number of errors is therefore binomial, and each test
+// is exact. The first threshold with an error rate above epsilon passes with probability at
+// most 5 %. If all lower thresholds have an error rate above epsilon too, the probability
+// that any of them is selected is also at most 5 %. This is the case if the model is right
+// more often when it is more confident.
 //
 // References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test; Geifman &
 // El-Yaniv (2017), Selective Classification for Deep Neural Networks.
@@ -70,7 +71,7 @@ func (c ClassCalibration) Selective(candidates []bool, epsilon float64) (Selecti
 			}
 		}
 		if rows < s.Least {
-			continue // the test fails even without an error
+			continue // skipped, because the test would fail even without an error
 		}
 		if 1-hypothesis.Binomial(errors+1, rows, epsilon) > selectiveDelta {
 			break

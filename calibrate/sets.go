@@ -35,7 +35,8 @@ type SetOptions struct {
 	//     itself, but sets would then lack classes with a very high probability.
 	//   - "raps": "aps" plus a penalty for each rank beyond Free. Fewer sets are large.
 	//   - "saps": 0 for the most probable class. The score of another class is the largest
-	//     probability plus a penalty for each rank. It depends on no other probability.
+	//     probability plus a penalty for each rank beyond the second. It depends on no other
+	//     probability.
 	//   - "ordinal": for classes whose numbers have an order. The score is the total
 	//     probability of the classes that a set adds before c. A set starts with the most
 	//     probable class and repeatedly adds the more probable of its two neighbours, so sets
@@ -75,8 +76,8 @@ type SetOptions struct {
 	Smoothed bool
 	Seed     uint64
 	// Penalty is added to the RAPS score for each rank beyond Free, and to the SAPS score for
-	// each rank. If Penalty is 0, it stands for 0.01 with RAPS and for 0.2 with SAPS. If Free
-	// is 0, it stands for 5.
+	// each rank beyond the second. If Penalty is 0, it stands for 0.01 with RAPS and for 0.2
+	// with SAPS. If Free is 0, it stands for 5.
 	Penalty float64
 	Free    int
 }
@@ -222,9 +223,9 @@ func (s Sets) partOf(class int) setPart {
 }
 
 // Predict returns the prediction set of each row of logits, n×c for n rows and c classes.
-// Classes are in increasing order. If a logit is NaN or +Inf, the set contains all classes,
-// because the probabilities are undefined. first is the number of the first row. Row numbers
-// select the random numbers of smoothed sets.
+// Classes are in increasing order. If a logit is NaN or +Inf, or if all logits are −Inf,
+// the set contains all classes, because the probabilities are undefined. first is the
+// number of the first row. Row numbers select the random numbers of smoothed sets.
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	all, setEnds := make([]int, 0, logits.Rows), make([]int, logits.Rows)
 	maxThreshold := s.largest
@@ -281,11 +282,12 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 // PValues returns the p-value of each class in each row of logits, n×c and row-major. It
 // compares the score of the class with the scores of the calibration rows in the same part
 // (see Part). The p-value is the fraction of scores that are at least as large, where the
-// score of the class itself counts too. The p-value of the true class is at most α with
-// probability at most α.
+// score of the class itself counts too. All p-values are 1 if the probabilities are
+// undefined. first is the number of the first row, as for Predict. The p-value of the true
+// class is at most α with probability at most α.
 //
-// The classes with a p-value above α form the set at level 1−α, with two exceptions: an empty
-// set gets the most probable class later, and Smoothed breaks ties of LAC.
+// The classes with a p-value above α form the set that Predict returns at α. An exception
+// is smoothed LAC, which breaks ties in Predict but not in PValues.
 //
 // Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World, section
 // 4.5.

@@ -95,7 +95,7 @@ func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, a
 }
 
 // TestSetsOfInvalidLogits checks that a row gets all classes if one of its logits is NaN or
-// +Inf.
+// +Inf, or if all are −Inf.
 func TestSetsOfInvalidLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	logits, labels := matrix([]float32{5, 0, 0, 0, 5, 0, 0, 0, 5}, 3), []int{0, 1, 2}

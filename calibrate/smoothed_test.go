@@ -195,14 +195,14 @@ func TestSmoothedEnds(t *testing.T) {
 	if a, b := calibratedInterval(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	pointQuantiles, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
+	pointBox, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := calibratedInterval(pointQuantiles, 4, 4, .5, 0); a != 4 || b != 4 {
+	if a, b := calibratedInterval(pointBox, 4, 4, .5, 0); a != 4 || b != 4 {
 		t.Errorf("closed: from %v to %v, want 4 alone", a, b)
 	}
-	if a, b := calibratedInterval(pointQuantiles, 4, 4, .5, 1); !(a > b) {
+	if a, b := calibratedInterval(pointBox, 4, 4, .5, 1); !(a > b) {
 		t.Errorf("open: from %v to %v, want nothing", a, b)
 	}
 	for _, tau := range []float64{-.1, 1.1, math.NaN()} {
