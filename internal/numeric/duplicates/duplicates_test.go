@@ -132,7 +132,7 @@ func TestGroupsAreConfirmed(t *testing.T) {
 	x := rows.New(6, 20)
 	for i := range x.Rows {
 		copy(rows.Row(x, i), one.Data)
-		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the scale of column 2 is about 1, so each row is near only to the next
+		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the scale of column 2 is about 1, so each row is near only to the rows next to it
 	}
 	got, err := r.Groups(context.Background(), x, always)
 	if want := [][]int{{0, 1}, {2, 3}, {4, 5}}; err != nil || !reflect.DeepEqual(got, want) {

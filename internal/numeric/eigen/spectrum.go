@@ -47,7 +47,8 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 	return c
 }
 
-// Squares is the number of h×h float64 matrices in memory while an eigenproblem of h features
-// is solved. They are the moments, their tridiagonal reduction, three matrices for the
-// computation of eigenvectors, and the result.
+// Squares is the number of h×h float64 matrices in memory while an eigenproblem of h
+// features is solved. They are the accumulated moments, the matrix that is decomposed, its
+// tridiagonal reduction, three matrices for the computation of eigenvectors, and a copy of
+// the eigenvectors.
 const Squares = 7

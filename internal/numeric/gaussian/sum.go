@@ -101,7 +101,7 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 			w = w.Double()
 		}
 		whitened = append(whitened, w)
-		for y := range maxClasses { // lists with fewer classes repeat their last mean
+		for y := range maxClasses { // classes with fewer means repeat their last mean
 			copy(dense.Row(means, y)[k:], dense.Row(m, min(y, m.Rows-1)))
 		}
 		for range m.Cols / chunk {

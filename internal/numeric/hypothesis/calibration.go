@@ -53,7 +53,7 @@ func LeastRows(alpha float64) int {
 	return max(int(n), 0)
 }
 
-// Halved returns the number of n calibration rows that calibrate if the other half fits the
+// Halved returns how many of n calibration rows calibrate if the other half fits the
 // scores.
 func Halved(n int) int { return n - n/2 }
 

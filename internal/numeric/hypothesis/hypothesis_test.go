@@ -128,8 +128,8 @@ func TestRowsFor(t *testing.T) {
 	}
 }
 
-// TestNeededIsSane checks that following the advice of Needed does not lead to more advice. It
-// also checks that one more calibration row never needs more rows.
+// TestNeededIsSane checks that following the advice of Needed does not lead to more advice.
+// It also checks that more calibration rows never need more new rows.
 func TestNeededIsSane(t *testing.T) {
 	const significance, power = .01, .8
 	for _, alpha := range []float64{.5, .1, .05, .01} {

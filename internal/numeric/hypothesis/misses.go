@@ -104,9 +104,9 @@ func rowsFor(atLeast func(count, rows int) float64, power, probability, p float6
 // Need holds the numbers of rows that are needed to test whether a guarantee is met or
 // violated.
 type Need struct {
-	Rows int // new rows, or 0 if more than a million are needed
-	// Calibration is the number of calibration rows that are needed in addition, or 0 if there
-	// are enough.
+	Rows int // new rows, or 0 if more than a million could be needed
+	// Calibration is the total number of calibration rows that the test needs, or 0 if there
+	// are already enough.
 	Calibration int
 }
 

@@ -11,10 +11,10 @@ import "math"
 // test martingale, which ever reaches 1/δ with probability at most δ (Ville).
 //
 // Each bet assumes that a fraction ε of all rows is OOD and that the other rows follow the
-// urn. OOD rows are assumed to have a rank of at most k, with the same distribution below k as
-// in the urn. There is one bet for each k in Looks. Another bet mixes all k equally, which
-// suits densities of p-values that fall like 1/p. The last bet mixes the three largest k,
-// which suits a small shift of all rows.
+// urn. OOD rows are assumed to have a rank of at most k, with the same distribution below k
+// as in the urn. There is one bet for each k in Looks. Another bet mixes all k equally,
+// which suits densities of p-values that fall like 1/p. One more bet mixes the three
+// largest k, which suits a small shift of all rows.
 //
 // The best bet is not known, nor is the time of a change. Part of the capital is therefore
 // idle and moves to the bets slowly: after t rows, a fraction of about t^−¼ is left. A change

@@ -23,8 +23,8 @@ const maxIterations = 300
 // a cluster becomes empty. It returns the cluster of each row, numbered from 0. An error
 // occurs only if ctx is cancelled.
 //
-// The centres come from greedy k-means++ (Arthur & Vassilvitskii 2007). Lloyd's algorithm then
-// improves them until no row changes its cluster.
+// The centres come from greedy k-means++ (Arthur & Vassilvitskii 2007). Lloyd's algorithm
+// then improves them until no row changes its cluster, for at most maxIterations.
 func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
 	centres, err := chooseCentres(ctx, x, k, r)
 	if err != nil {

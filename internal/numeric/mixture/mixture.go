@@ -61,8 +61,8 @@ func (m *Gaussians) setLogDets() {
 	}
 }
 
-// precision returns Pᵢ of component i = c. If covariances are diagonal, it returns the
-// diagonal as a matrix with one row.
+// precision returns Pᵢ of component c. If covariances are diagonal, it returns the diagonal
+// as a matrix with one row.
 func (m *Gaussians) precision(c int) blas64.General {
 	h, n := m.Means.Cols, 1
 	if m.Full {

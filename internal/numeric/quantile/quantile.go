@@ -1,4 +1,5 @@
-// Package quantile interpolates quantiles that are given on a grid of levels.
+// Package quantile interpolates quantiles that are given on a grid of levels, and computes
+// percentiles of numbers.
 package quantile
 
 import (

@@ -1,6 +1,6 @@
 // Package trees grows regression trees that reduce the variance of a target. It builds two
-// models of conditional quantiles from such trees: quantile regression forests, and gradient
-// boosting of the pinball loss.
+// models of conditional quantiles from such trees: quantile regression forests, and
+// gradient boosting of the pinball loss. It also grows isolation trees.
 //
 // Results depend only on data, options and seed, not on the number of threads.
 package trees
@@ -11,8 +11,8 @@ import (
 	"math/rand/v2"
 )
 
-// Options limits the growth of a tree. With the zero value, a tree grows until the targets in
-// each leaf are equal.
+// Options limits the growth of a tree. With the zero value, a tree grows until all targets
+// or all inputs in each leaf are equal.
 type Options struct {
 	MaxDepth int // largest depth of a leaf, with depth 0 at the root; 0 stands for no limit
 	MinSplit int // smallest number of rows of a node that is split; 0 stands for 2

@@ -39,8 +39,8 @@ func newHistogram(g *grower) *histogram {
 	return h
 }
 
-// keepsCells reports whether n keeps its histograms. It does not if nodes search only some
-// columns, or if there can be as many bins as rows.
+// keepsCells reports whether n keeps its histograms. Small nodes do not. No node does if
+// nodes search only some columns, or if there can be as many bins as rows.
 func (h *histogram) keepsCells(n *node) bool {
 	return n.rows() >= minKeptRows && h.columnsPerNode == h.data.cols && h.columnBins <= maxBins
 }
@@ -131,8 +131,8 @@ func (h *histogram) findSplit(worker, f int, n *node) split {
 	return h.searchDense(f, n, h.column(f, n))
 }
 
-// addRows adds the rows of n to a histogram of column f. It counts each row with the weight
-// times, which is −1 to subtract rows.
+// addRows adds the rows of n to a histogram of column f. times is 1, or −1 to subtract the
+// rows.
 func (h *histogram) addRows(cells []cell, f int, n *node, times int32) {
 	codes := h.codes(f)
 	for _, r := range h.rows[n.lo:n.hi] {

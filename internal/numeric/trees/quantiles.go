@@ -192,7 +192,8 @@ func (r *reader) weightBefore(b int) float64 {
 	return sum
 }
 
-// valueIndex returns the index of the first value at which the cumulative weight is at least weight.
+// valueIndex returns the index of the first value at which the cumulative weight is at
+// least weight.
 func (r *reader) valueIndex(weight float64) int {
 	// The cumulative weight before block lo is below weight. Before block hi it is not, unless
 	// hi is the end.

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// directions is the number of random directions of slab normals, as in the authors' code.
+	// directions is the number of random directions of slab normals, as in the code of
+	// Cauchois et al.
 	directions = 1000
 	// directionsAtOnce is the number of directions on which rows are projected at once.
 	directionsAtOnce = 50
@@ -108,9 +109,9 @@ type candidate struct {
 	normal    blas32.Vector
 }
 
-// lowestRange returns the range of at least minRows rows with the lowest covered fraction. If
-// this fraction is not below limit, to is 0. prefix[i] is the number of covered rows among the
-// first i.
+// lowestRange returns the range of at least minRows rows with the lowest covered fraction.
+// If this fraction is not below both limit and 1, to is 0. prefix[i] is the number of
+// covered rows among the first i.
 func lowestRange(prefix []int, minRows int, limit float64) (from, to int, lowest float64) {
 	lowest = min(limit, 1)
 	for {
