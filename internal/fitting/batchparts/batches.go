@@ -23,7 +23,8 @@ func Map(b ood.Batch, transform func(blas32.General) blas32.General) ood.Batch {
 
 // Append appends the rows of more to the parts of b, in amortised constant time per row.
 // The parts must have the same names and widths, unless b has no parts. Labels and inputs
-// of b do not change. Hashes are kept only if all rows have them.
+// of b do not change, but a batch without parts loses them. Hashes are kept only if all
+// rows have them.
 func Append(b *ood.Batch, more ood.Batch) error {
 	n := b.Len()
 	added, to := Of(&more), Of(b)
@@ -68,7 +69,8 @@ func names(all Parts) string {
 }
 
 // Validate returns an error unless all parts of a batch are valid matrices with the same
-// number of rows. If there are c logits, every label must be in [0,c).
+// number of rows. If there are inputs, hashes or labels, each row must have one. Labels
+// must not be negative. If there are c logits, they must be below c.
 func Validate(b ood.Batch) error {
 	n := b.Len()
 	for _, p := range Of(&b) {

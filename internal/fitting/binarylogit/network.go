@@ -48,10 +48,10 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 // (0, z).
 func pairSlope(of ood.Scalar, z float64) float64 {
 	t := cmp.Or(of.Temperature, 1)
-	one := 1 / (1 + math.Exp(-z/t)) // probability of class 1
+	probabilityOne := 1 / (1 + math.Exp(-z/t)) // probability of class 1
 	slope := 1.
 	if of.Softmax {
-		slope = one * (1 - one) / t
+		slope = probabilityOne * (1 - probabilityOne) / t
 	}
 	switch {
 	case of.Sum:
@@ -75,7 +75,7 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 		}
 		return slope * float64(of.Index)
 	case z > 0:
-		return (1 - one) / t
+		return (1 - probabilityOne) / t
 	}
-	return -one / t
+	return -probabilityOne / t
 }

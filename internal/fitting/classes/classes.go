@@ -146,7 +146,7 @@ func Radial() []ood.Param {
 // parameter "exponent" is 0, Scaled chooses among steps of 0.25 up to 1.5 by an experiment.
 // It fits four fifths of the rows and holds out the others. The best exponent separates
 // held-out rows best from midpoints between held-out rows of different classes. If
-// exponents are equally good, it prefers 1.
+// exponents are equally good, it prefers 1. With fewer than 10 rows, the exponent is 1.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
 	switch {

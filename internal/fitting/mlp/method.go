@@ -18,7 +18,8 @@ const Doc = " The network has `layers` hidden layers of `hidden` units; \"64x32\
 	"10,000 steps. averaging is the factor of a running mean of the weights over epochs. Each target has its own network."
 
 // Params declares the parameters of a network. A sweep tries each dropout rate with the
-// learning rates and weight decays of the paper. The first dropout rate is the default.
+// learning rates and weight decays of Tagasovska & Lopez-Paz (2019). The first dropout rate
+// is the default.
 func Params(dropout ...any) []ood.Param {
 	return []ood.Param{
 		{Name: "learning_rate", Default: 1e-3, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
