@@ -150,9 +150,9 @@ func (n perturbation) features(ctx context.Context, b ood.Batch) (blas32.General
 	})
 }
 
-// shift measures how much a perturbation changes the largest features. It is the sum of the
-// largest features after the perturbation, plus Shift times the sum of the absolute
-// changes.
+// shift measures how much a perturbation changes the largest features. It is the sum of
+// their positive values after the perturbation, plus Shift times the sum of their absolute
+// changes. Both sums are over the features that are largest before the perturbation.
 func (s *adascale) shift(before, after []float32) float64 {
 	h := len(before)
 	scratch := make([]float64, h)

@@ -63,8 +63,8 @@ type bald struct {
 	Seed  uint64  `state:"seed"`
 	// Regressed has one element for a regressor and is empty for a classifier.
 	Regressed []regressorOutputs `state:"regressed"`
-	// Last holds the last layer if the network has no dropout. Dropout is then applied only
-	// before this layer.
+	// Last holds the last layer if the network has no dropout and the layer is known. Dropout
+	// is then applied only before this layer.
 	Last []lastLayer `state:"last"`
 }
 

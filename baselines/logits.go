@@ -24,7 +24,8 @@ type logitForm struct {
 
 // logitMethod completes the description of a method that scores a row of logits with a
 // function. The functions row and nodes compute the same score, on numbers and on graph
-// tensors. They get the temperature 0 if the parameter "logits" is set.
+// tensors. They get the temperature 0 if the parameter "logits" is set, or if the method
+// has no parameter "temperature".
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64, nodes func(z graph.Tensor, temperature float64) graph.Tensor) ood.Method {
 	form := logitForm{row, nodes}
 	s.Needs = ood.Needs{Logits: true}

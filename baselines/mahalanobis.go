@@ -44,7 +44,7 @@ func fitMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (*mahalan
 	return &mahalanobis{g, c.Exponent}, c, err
 }
 
-// cloud returns the rows that the Gaussians are fitted to.
+// cloud selects the rows that the Gaussians were fitted to, and how they are scaled.
 func (s *mahalanobis) cloud() classes.Cloud {
 	return classes.Cloud{Layer: classes.Features, Exponent: s.Exponent}
 }

@@ -76,7 +76,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 	return s, nil
 }
 
-// cloud returns the rows of a layer that the Gaussians are fitted to.
+// cloud selects the layer that Gaussians were fitted to, and how its rows are scaled.
 func (s *mahalanobisLayers) cloud(layer int) classes.Cloud {
 	return classes.Cloud{Layer: layer, Exponent: s.Exponents[layer]}
 }
@@ -114,5 +114,6 @@ func (s *mahalanobisLayers) Sum(b graph.Batch) gaussian.Sum {
 	return sum
 }
 
-// PropagatesNaN implements graph.NaNPropagator: the score is a sum of squares of all numbers.
+// PropagatesNaN implements graph.NaNPropagator: the score is computed from all numbers of a
+// row.
 func (s *mahalanobisLayers) PropagatesNaN() bool { return true }

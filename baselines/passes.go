@@ -124,7 +124,7 @@ type disagreement struct {
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
 	all, mean := make([]float64, len(z)), make([]float64, c)
-	var visitRows float64
+	var meanEntropy float64
 	for s := range passes {
 		zs, ps := z[s*c:(s+1)*c], all[s*c:(s+1)*c]
 		probabilities(ps, zs)
@@ -132,12 +132,12 @@ func (d disagreement) score(z []float32, c int) float64 {
 			mean[k] += v / float64(passes)
 		}
 		if d.Measure == mutualInformation {
-			visitRows += entropy(zs, 1) / float64(passes)
+			meanEntropy += entropy(zs, 1) / float64(passes)
 		}
 	}
 	switch d.Measure {
 	case mutualInformation:
-		return max(entropyOf(mean)-visitRows, 0)
+		return max(entropyOf(mean)-meanEntropy, 0)
 	case predictiveEntropy:
 		return entropyOf(mean)
 	}

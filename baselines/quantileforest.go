@@ -63,11 +63,11 @@ func (f *quantileForest) Restored() error {
 
 func (f *quantileForest) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(f.Forests), levels)
-	one := make([]float32, x.Rows*len(levels))
+	targetQuantiles := make([]float32, x.Rows*len(levels))
 	for t, forest := range f.Forests {
-		forest.Quantiles(one, x, levels)
+		forest.Quantiles(targetQuantiles, x, levels)
 		for i := range x.Rows {
-			copy(q.Row(i, t), one[i*len(levels):(i+1)*len(levels)])
+			copy(q.Row(i, t), targetQuantiles[i*len(levels):(i+1)*len(levels)])
 		}
 	}
 	return q

@@ -115,8 +115,7 @@ func (l largestFeatures) sharpening(h int) float64 {
 }
 
 // ratio returns all/sum for a row of h features. If no feature is negative, the ratio is
-// between 1 and h/k. If sum is not positive, because of negative features, the result is
-// h/k.
+// between 1 and h/k. If sum is not positive, the result is h/k.
 func (l largestFeatures) ratio(h int) float64 {
 	if l.sum <= 0 {
 		return float64(h) / float64(l.k)

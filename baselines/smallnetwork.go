@@ -15,8 +15,8 @@ import (
 const smallHidden = 64
 
 // smallNetworkParams returns the parameters for the number of outputs and the number of
-// epochs. The sweep is the grid of the paper. The number of outputs is limited because of
-// memory.
+// epochs. The sweep is the grid of Tagasovska & Lopez-Paz (2019). The number of outputs is
+// limited because of memory.
 func smallNetworkParams() []ood.Param {
 	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
@@ -52,7 +52,7 @@ func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network 
 }
 
 // trainOne trains one model on the features of t for problem p. It sets the learning rate
-// and the batch size of the paper.
+// and the batch size of Tagasovska & Lopez-Paz (2019).
 func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.ModelConfig) (train.Network, error) {
 	p.X, p.BatchSize, p.Progress = t.Features, 64, t.Progress
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1

@@ -71,17 +71,17 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 // toyLayers returns two substitutes for earlier layers: differences of features, and a
 // non-linear function of features.
 func toyLayers(phi blas32.General) []blas32.General {
-	sums, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
+	differences, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
 	for i := range phi.Rows {
 		row := phi.Data[i*phi.Stride : i*phi.Stride+phi.Cols]
-		for j := range sums.Cols {
-			sums.Data[i*sums.Stride+j] = row[j] - row[j+5]
+		for j := range differences.Cols {
+			differences.Data[i*differences.Stride+j] = row[j] - row[j+5]
 		}
 		for j := range bent.Cols {
 			bent.Data[i*bent.Stride+j] = float32(math.Tanh(float64(row[j]))) + row[j+3]
 		}
 	}
-	return []blas32.General{sums, bent}
+	return []blas32.General{differences, bent}
 }
 
 // targets returns two targets for rows x. The second target is −10 times the first.

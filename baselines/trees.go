@@ -19,7 +19,7 @@ func splitParams() []ood.Param {
 	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
 }
 
-// treeOptions returns the options that decide when trees stop growing.
+// treeOptions returns the options that limit the growth of trees.
 func treeOptions(p ood.Params) trees.Options {
 	return trees.Options{
 		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
