@@ -67,7 +67,7 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) 
 	return s, nil
 }
 
-// cloud returns the rows that the Gaussians are fitted to.
+// cloud selects the rows that the Gaussians are fitted to, and how they are scaled.
 func (s *coupled) cloud() classes.Cloud {
 	c := classes.Cloud{Layer: classes.Features}
 	if s.UnitNorm {

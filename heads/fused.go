@@ -34,9 +34,9 @@ const (
 )
 
 // fusedMethod fuses two detectors that measure different properties of the features.
-// Certificates with unit norm measure their direction from the class mean and ignore their
-// length. ViM measures their part outside the principal components. Both detectors also use
-// the logits.
+// Certificates with unit norm measure the direction of the features from the class mean,
+// and ignore their length. ViM measures the part of the features outside their principal
+// components. Both detectors also use the logits.
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
 // fusedLayersMethod fuses certificates of the last layer with two detectors on earlier
@@ -92,9 +92,9 @@ func (c Component) describe() string {
 // divided at random into five folds, and each fold is scored by components that are fitted
 // to the other folds. New rows are scored by components that are fitted to all rows.
 //
-// Fused panics if there are no components, if two components are equal, or if combine is
-// unknown. It also panics if a component has invalid parameters, or a weight that is not
-// positive and finite.
+// Fused panics if there are no components, if two components have the same method and
+// parameters, or if combine is unknown. It also panics if a component has invalid
+// parameters, or a weight that is not positive and finite.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	keys := map[string]bool{}

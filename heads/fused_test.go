@@ -39,8 +39,9 @@ func column(x ...float32) ood.Batch {
 	return b
 }
 
-// TestFusedOrder checks a fusion with a single component. Its score must be finite and
-// strictly increase with the score of the component.
+// TestFusedOrder checks a fusion with a single component. Its score must be finite, and
+// must not decrease if the score of the component grows. Beyond the calibration scores, it
+// must strictly increase.
 func TestFusedOrder(t *testing.T) {
 	ramp := make([]float32, 50)
 	for i := range ramp {

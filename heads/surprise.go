@@ -8,9 +8,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// surprise maps a score to −log p, where the p-value p strictly decreases as the score
-// grows. Between two calibration scores, log p is interpolated linearly between their
-// conformal p-values. This is conservative.
+// surprise maps a score to −log p, where p is a p-value. Above the smallest calibration
+// score, p strictly decreases as the score grows. Below it, p is 1. Between two calibration
+// scores, log p is interpolated linearly between their conformal p-values. This is
+// conservative.
 //
 // Conformal p-values of n calibration scores cannot be below 1/(n+1). All distant rows
 // would therefore get the same p. To avoid this, p follows a generalised Pareto
@@ -26,7 +27,7 @@ const (
 	// tailFraction is the fraction of calibration scores that the tail is fitted to.
 	tailFraction = .1
 	// maxShape is the largest shape of the tail. A tail with a larger shape has infinite
-	// variance, and so few scores cannot estimate its shape.
+	// variance. The few scores in a tail cannot estimate such a shape.
 	maxShape = .5
 	// largestSurprise limits a surprise, so that sums of surprises are finite.
 	largestSurprise = 1e300

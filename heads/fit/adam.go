@@ -51,10 +51,10 @@ func (p *plan) hyperInputs() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
 		rates = p.perEntry(learningRate)
 	}
-	if one, same := p.uniform(weightDecay); !same {
+	if common, same := p.uniform(weightDecay); !same {
 		decay = p.perEntry(weightDecay)
-	} else if one != 0 {
-		decay = []float32{float32(one)}
+	} else if common != 0 {
+		decay = []float32{float32(common)}
 	}
 	return rates, decay
 }

@@ -155,20 +155,20 @@ func groupSize(p train.Problem) int {
 	const limit = 1 << 30 // bytes
 	all := p.Models
 	p.Models = all[:1]
-	one := newPlan(p)
+	single := newPlan(p)
 	// 16 vectors are enough for the weights and two moments before and after a step, the
 	// gradients, the hyper-parameters, the averages, and the weights that validation
 	// evaluates and keeps.
-	floats := 16 * one.flat
+	floats := 16 * single.flat
 	// Each row of a batch needs memory for its input, and for the value, mask and gradients
 	// of each layer.
-	perRow := one.width + one.targets + 4*p.Outputs
+	perRow := single.width + single.targets + 4*p.Outputs
 	for _, h := range p.Hidden {
 		perRow += 5 * h
 	}
 	if slices.ContainsFunc(all, func(m train.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
 		perRow *= 5 // also rows of noise, points between rows, and second derivatives
 	}
-	floats += one.batch*perRow + one.n // one.n is for the order of rows
+	floats += single.batch*perRow + single.n // single.n is for the order of rows
 	return min(max(limit/(4*floats), 1), len(all))
 }

@@ -46,6 +46,6 @@ func Example_sqr() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	one := p[0].Targets[0]
-	fmt.Printf("between %.2f and %.2f with probability .9, where x is %.2f\n", one.Lower, one.Upper, x.Data[0])
+	target := p[0].Targets[0]
+	fmt.Printf("between %.2f and %.2f with probability .9, where x is %.2f\n", target.Lower, target.Upper, x.Data[0])
 }

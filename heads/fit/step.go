@@ -46,7 +46,7 @@ type stepGraph struct {
 //
 //	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
-//	rate, epsilon, and the hyper-parameters that differ between models;
+//	rate, epsilon, learning rates, weight decays, and the weights of penalties
 //
 // The outputs are w, m and v after the step, and the loss of each model before the step.
 func buildStep(p *plan, rows int) (stepGraph, error) {

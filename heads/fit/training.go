@@ -261,8 +261,8 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	return networks, nil
 }
 
-// diverged returns the error for a loss that is not finite. If the data is finite, the
-// reason is the learning rate.
+// diverged returns the error for a loss or a weight that is not finite. If the data is
+// finite, the reason is the learning rate.
 func (t *training) diverged(model, step int) error {
 	if err := rows.CheckFinite("x", t.X); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (t *training) diverged(model, step int) error {
 	return &train.DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
 }
 
-// step trains on a batch that begins at position start of the epoch. Done is the number of
+// step trains on a batch that begins at position start of the epoch. done is the number of
 // earlier steps.
 func (t *training) step(s *stepper, start, done int) error {
 	t.feeder.fill(s.batch, start)

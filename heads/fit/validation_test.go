@@ -12,7 +12,7 @@ import (
 )
 
 // overfitting returns a problem with few rows and enough hidden units to learn their noise.
-// It has held validation rows.
+// It has the given number of held-out rows.
 func overfitting(loss train.Loss, held int) train.Problem {
 	p := train.Problem{
 		X: normal(1, 40, 3), Y: normal(2, 40, 2), Hidden: []int{32}, Outputs: 1, Loss: loss, Epochs: 40, BatchSize: 16,
@@ -33,8 +33,8 @@ func overfitting(loss train.Loss, held int) train.Problem {
 }
 
 // TestValidation checks the weights that validation keeps. They must be the same for models
-// trained together and separately. They must come from an epoch before the last. And they
-// must equal the result of a training that ends after this epoch.
+// trained together and separately. For at least one model, they must come from an epoch
+// before the last. They must equal the result of a training that ends after this epoch.
 func TestValidation(t *testing.T) {
 	e := open(t)
 	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll"} {
@@ -82,8 +82,8 @@ func TestValidationBlocks(t *testing.T) {
 	}
 }
 
-// TestValidationPace checks that the last epoch is evaluated, and that there are about one
-// hundred evaluations in total.
+// TestValidationPace checks that the last epoch is evaluated, and that the number of
+// evaluations is as documented in train.Validation.
 func TestValidationPace(t *testing.T) {
 	r, err := open(t).runtime(t.Context(), 1)
 	if err != nil {

@@ -34,9 +34,9 @@ import (
 type Loss string
 
 // Validation holds held-out rows. Training keeps the weights with the smallest loss on
-// these rows. It evaluates the loss after every epoch or, from 200 epochs on, about one
-// hundred times, and always after the last epoch. This loss does not include penalties or
-// dropout.
+// these rows. It evaluates the loss after every epoch if there are fewer than 200 epochs,
+// and otherwise 100 to 150 times, the last epoch included. This loss does not include
+// penalties or dropout.
 type Validation struct {
 	X, Y blas32.General // as in Problem
 	// Levels are the levels at which a conditional network is evaluated with the pinball
@@ -64,9 +64,9 @@ type Problem struct {
 	// X holds the n rows to train on, as an n×d matrix.
 	X blas32.General
 	// Y holds the targets, as an n×t matrix with t ≥ 1. Model m learns the column
-	// Models[m].Target. If Target is negative, the model learns all columns, and Outputs
-	// must be t. If Y has a single row, all rows of X share these targets. If Y is the zero
-	// value, all targets are zero.
+	// Models[m].Target. If Target is negative, the model learns all columns. Outputs must then
+	// be t, or t times the number of levels (see Levels). If Y has a single row, all rows of X
+	// share these targets. If Y is the zero value, all targets are zero.
 	Y blas32.General
 
 	Hidden  []int // widths of the hidden layers; empty for a linear model
@@ -102,9 +102,9 @@ type Problem struct {
 
 // ModelConfig holds the options that may differ between networks that are trained together.
 type ModelConfig struct {
-	// Seed determines the initial weights, the order of rows, the dropout masks and the
-	// random levels. The result of a model does not depend on the other models, except for
-	// rounding.
+	// Seed determines the initial weights, the order of rows, the dropout masks, the random
+	// levels and the noise of penalties. The result of a model does not depend on the other
+	// models, except for rounding.
 	Seed uint64
 	// LearningRate is the learning rate of Adam (β₁ 0.9, β₂ 0.999, ε 1e-8).
 	LearningRate float64
