@@ -51,9 +51,9 @@ func ExampleNewIntervals_smoothed() {
 
 func ExampleNewIntervals_joint() {
 	levels := []float64{0.1, 0.9}
-	one := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 1, 0, 1}, Y: []float32{0.5, 2}}
-	two := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 4, 0, 4}, Y: []float32{6, 1}}
-	v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{one, two}, calibrate.IntervalOptions{Joint: true}, 0.4)
+	first := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 1, 0, 1}, Y: []float32{0.5, 2}}
+	second := calibrate.QuantileCalibration{Levels: levels, Grid: []float32{0, 4, 0, 4}, Y: []float32{6, 1}}
+	v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{first, second}, calibrate.IntervalOptions{Joint: true}, 0.4)
 	if err != nil {
 		panic(err)
 	}

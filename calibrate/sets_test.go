@@ -123,9 +123,9 @@ func TestSetsErrors(t *testing.T) {
 			t.Errorf("α=%v: %v", alpha, err)
 		}
 	}
-	one, err1 := c.Sets(SetOptions{}, .5)
+	defaults, err1 := c.Sets(SetOptions{}, .5)
 	lac, err2 := c.Sets(SetOptions{Score: "lac"}, .5)
-	if err1 != nil || err2 != nil || !reflect.DeepEqual(one, lac) {
+	if err1 != nil || err2 != nil || !reflect.DeepEqual(defaults, lac) {
 		t.Errorf("without a score: %v, %v, not lac", err1, err2)
 	}
 }

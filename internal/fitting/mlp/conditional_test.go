@@ -104,9 +104,9 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 				}
 			}
 		}
-		one := crossingRate(s, x)
-		if len(hidden) > 0 && (crossed/pairs > 0) != (one > 0) || one < 0 || one > 1 {
-			t.Errorf("hidden %v: crossing rate %v, %v on a few rows", hidden, one, crossed/pairs)
+		rate := crossingRate(s, x)
+		if len(hidden) > 0 && (crossed/pairs > 0) != (rate > 0) || rate < 0 || rate > 1 {
+			t.Errorf("hidden %v: crossing rate %v, %v on a few rows", hidden, rate, crossed/pairs)
 		}
 	}
 }

@@ -128,10 +128,10 @@ func always(int, int) bool { return true }
 // checks that members of a group are copies of its first row, not of each other.
 func TestGroupsAreConfirmed(t *testing.T) {
 	r := reference(t, random(300, 20, 20, 4))
-	one := random(1, 20, 20, 3)
+	original := random(1, 20, 20, 3)
 	x := rows.New(6, 20)
 	for i := range x.Rows {
-		copy(rows.Row(x, i), one.Data)
+		copy(rows.Row(x, i), original.Data)
 		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the scale of column 2 is about 1, so each row is near only to the rows next to it
 	}
 	got, err := r.Groups(context.Background(), x, always)
