@@ -193,8 +193,8 @@ type Calibration struct {
 	// row order. Prediction sets and selective prediction use it. It is empty if the rows had
 	// no labels or no logits, or if the model has no softmax.
 	TrueClasses calibrate.ClassCalibration `json:"-"`
-	// Predicted holds the predicted class of each calibration row, in row order. It is empty
-	// without logits.
+	// Predicted holds the predicted class of each calibration row, in row order. It is
+	// empty without logits, and for models that are not classifiers.
 	Predicted []int `json:"-"`
 	// Quantiles holds one entry for each target: the true values of the calibration rows, and
 	// the interval model's quantiles for them. It is nil without an interval model.

@@ -17,6 +17,8 @@
 //	manifest.sha256      hex SHA-256 of manifest.json, as sha256sum writes it
 //	detector/*.npy       arrays of the detector
 //	quantiles/*.npy      arrays of the interval model
+//	features/*.npy       mean and standard deviation of each standardised feature
+//	text/*.npy           files of the tokenizer, as bytes
 //	cells/empty.npy      for each column, the number of fit rows in which it is empty
 //
 // The arrays below calibration/ have one entry for each calibration row, except the hashes:

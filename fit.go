@@ -21,8 +21,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// maxDistanceRows is the largest number of fit rows for which "distance" is a default
-// detector. Its search for the nearest fit row would be slow with more rows.
+// maxDistanceRows is the largest number of rows in FitOptions.Batch for which "distance" is
+// a default detector. Its search for the nearest fit row would be slow with more rows.
 const maxDistanceRows = 20_000
 
 // defaultDetectors returns the detectors to try if none is named, in order. Certificates
@@ -60,7 +60,7 @@ type FitOptions struct {
 	CalTargets  blas32.General
 	CalFraction float64
 	// MayRetain promises that the rows do not change while the bundle is in use, so that
-	// detectors may keep them without a copy: see ood.Training.
+	// methods may keep them without a copy: see ood.Training.
 	MayRetain bool
 
 	Last *ood.Linear // the last layer of the model, for methods that need it
@@ -71,25 +71,25 @@ type FitOptions struct {
 	// Batch.Network.
 	InputScale ood.InputScale
 
-	// Detector is the detection method. Its zero value means a default, the first method in
-	// this list that can be fitted:
+	// Detector is the detection method. Its zero value means a default: the first method that
+	// can be fitted, from the list for the model:
 	//
-	//   - For classifiers: "fused-layers" (certificates coupled with the logits, and earlier
-	//     layers), "fused" (such certificates and ViM, if the last layer is known) and
-	//     "certificates-coupled".
-	//   - For regression: "certificates".
-	//   - For Base.Standardised features: "distance" (to the nearest fit row) or, for more than
-	//     20,000 rows, among which that search would be slow, "gaussian-mixture".
+	//   - With Base.Standardised: "distance" (to the nearest fit row) or, for more than 20,000
+	//     rows, among which that search would be slow, "gaussian-mixture"; then "covariance".
+	//   - Other classifiers: "fused-layers" (certificates coupled with the logits, and earlier
+	//     layers), "fused" (such certificates and ViM, if the last layer is known),
+	//     "certificates-coupled", "certificates".
+	//   - Other models: "certificates".
 	//
 	// DetectorParams replace the default parameters of Detector, which must then be named.
 	Detector       ood.Method
 	DetectorParams ood.Params
 	SkipDetector   bool
-	// IntervalModel is the method that predicts quantiles from the features, for regression.
-	// Its zero value means "sqr". With Base.Residual and at most 100,000 rows, it means
-	// "quantile-forest" with 50 trees and at least 5 rows in a leaf. IntervalParams replace
-	// its default parameters. Fit returns an error if options are given for a head that is not
-	// fitted.
+	// IntervalModel is the method that predicts quantiles from the features, for
+	// regression. Its zero value means "sqr". With Base.Residual, at most 100,000 rows and
+	// no IntervalParams, it means "quantile-forest" with 50 trees and at least 5 rows in a
+	// leaf. IntervalParams replace the default parameters of the method. Fit returns an
+	// error if options are given for a head that is not fitted.
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool

@@ -76,8 +76,8 @@ func (in FitOptions) check() error {
 // notUTF8 reports whether a name is not UTF-8, which the JSON manifest cannot hold.
 func notUTF8(name string) bool { return !utf8.ValidString(name) }
 
-// checkGroups returns an error unless there is one group for each calibration row. The groups
-// are those of the fit rows if calibration rows are split off.
+// checkGroups returns an error for groups that cannot be used, for example if there is not
+// one for each row. It checks CalGroups or, if calibration rows are split off, Groups.
 func (in FitOptions) checkGroups(intervals bool) error {
 	groups, rows, what := in.Groups, in.Batch.Len(), "fit rows"
 	if in.Cal.Len() > 0 {
@@ -146,8 +146,9 @@ func (b Base) checkFinite(r ood.Batch, what string) error {
 	return batchparts.Of(&r).CheckFinite(what)
 }
 
-// checkLayers returns an error unless all earlier layers are finite, calibration rows have the
-// widths of the fit rows, and Base.Layers describes as many layers as the rows have.
+// checkLayers returns an error unless all earlier layers are finite, calibration rows have
+// the widths of the fit rows, and Base.Layers describes as many layers as the rows have, or
+// none.
 func (in FitOptions) checkLayers() error {
 	for _, part := range []struct {
 		what string

@@ -45,7 +45,8 @@ func goldenFiles(f *testing.F) [][]byte {
 const maxChanges = 4
 
 // applyChanges changes content at one or more positions. Each change is five bytes: the
-// position (two bytes), the number of bytes to remove there, and two bytes to insert.
+// position (two bytes), the number of bytes to remove there, and two bytes to insert. A
+// byte 0xff inserts nothing.
 func applyChanges(t *testing.T, content, changes []byte) []byte {
 	if len(changes) > 5*maxChanges {
 		t.Skip("too long")
@@ -79,10 +80,7 @@ func checkRead(t *testing.T, content []byte) {
 		t.Fatalf("what was read is written, and then cannot be read: %v", err)
 	}
 	var row attach.Rows
-	widths := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}
-	for i, l := range b.Base.Layers {
-		widths[batchparts.Layer(i)] = l.Width
-	}
+	widths := b.Base.Widths()
 	for _, name := range widths.Names() {
 		batchparts.Set(&row.Batch, name, rows.New(1, widths[name]))
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// emptyCells describes how often the cells of each table column are empty in the fit rows. It
-// is the zero value if the fit rows have no cells that can be empty.
+// emptyCells describes how often the cells of each table column are empty in the reference
+// rows, which learnCells chooses. It is the zero value if the fit rows have no cells that
+// can be empty.
 type emptyCells struct {
 	gaps.Profile
 	// Features reports whether the cells are the features, in which NaN is an empty cell.
@@ -23,8 +24,8 @@ type emptyCells struct {
 	Features bool `state:"features"`
 }
 
-// matrixOf returns the empty cells of rows: a matrix with 1 for an empty cell and 0 for
-// another, like ood.Batch.Gaps. Features must not be scaled yet.
+// matrixOf returns the empty cells of rows: a matrix with 1 for an empty cell and 0 for any
+// other, like ood.Batch.Gaps. Features must not be scaled yet.
 func (e emptyCells) matrixOf(b ood.Batch) blas32.General {
 	if !e.Features {
 		return b.Gaps
@@ -54,8 +55,8 @@ const (
 	// emptier cells than the fit rows. It is small because alpha can be lowered later, and
 	// because rows can be unusual in other ways.
 	emptyCellFraction = 0.1
-	// emptierSignificance is the significance level of the test whether calibration rows have
-	// more empty cells than the fit rows.
+	// emptierSignificance is the significance level of the test of whether calibration rows
+	// have more empty cells than the fit rows.
 	emptierSignificance = 0.001
 )
 
@@ -89,9 +90,10 @@ func (in FitOptions) learnCells(d rowSplit) (e emptyCells, unseen []bool) {
 }
 
 // GapLimits returns the limits above which a row counts as emptier than the fit rows. The
-// surprise of an empty cell is log (n+1)/(c+1), if the cell is empty in c of the n fit rows.
-// The limit rarest applies to the largest surprise of a row, and together to the sum over its
-// empty cells. If inFeatures is true, NaN in the features is an empty cell; otherwise
+// surprise of an empty cell is log (n+1)/(c+1), if the cell is empty in c of the n fit
+// rows. These include the calibration rows if ColumnGaps.Calibrated is true. The limit
+// rarest applies to the largest surprise of a row, and together to the sum over its empty
+// cells. If inFeatures is true, NaN in the features is an empty cell; otherwise
 // ood.Batch.Gaps marks empty cells. All results are zero if no cell can be empty.
 func (b *Bundle) GapLimits() (rarest, together float64, inFeatures bool) {
 	rarest, together = b.cells.Limits()
@@ -106,8 +108,8 @@ type ColumnGaps struct {
 	Rows     int    `json:"rows"`
 	FitEmpty int    `json:"fit_empty"` // number of fit rows in which the cell is empty
 	FitRows  int    `json:"fit_rows"`
-	// Calibrated reports whether FitRows includes the calibration rows, because these had more
-	// empty cells than the fit rows.
+	// Calibrated reports whether FitEmpty and FitRows include the calibration rows, because
+	// these had more empty cells than the fit rows.
 	Calibrated bool `json:"calibrated,omitempty"`
 }
 

@@ -93,8 +93,8 @@ func TestGapsRate(t *testing.T) {
 func fractionFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (fraction float64) {
 	t.Helper()
 	all := mustPredict(t, b, batch, attach.PredictOptions{})
-	for _, one := range all {
-		if one.Flag {
+	for _, prediction := range all {
+		if prediction.Flag {
 			fraction += 1 / float64(len(all))
 		}
 	}
@@ -105,9 +105,9 @@ func fractionFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (fraction 
 // calibration rows have more empty cells, with both sets of rows. The text must name the rows
 // that it compares with.
 func TestGapsNameReferenceRows(t *testing.T) {
-	one := attach.ColumnGaps{Column: "age", Empty: 1, Rows: 1, FitRows: 2000}
-	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; one.String() != want {
-		t.Errorf("%v, want %s", one, want)
+	single := attach.ColumnGaps{Column: "age", Empty: 1, Rows: 1, FitRows: 2000}
+	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; single.String() != want {
+		t.Errorf("%v, want %s", single, want)
 	}
 	noneEmpty, lastEmpty := equalRates(0, 3), gapRates{0, 0, 1}
 	for name, c := range map[string]struct {

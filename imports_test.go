@@ -76,7 +76,7 @@ func TestImports(t *testing.T) {
 }
 
 // TestExamples checks that users can copy the examples. An example must not import internal
-// packages, and must not call functions that only exist in tests.
+// packages, and must not call functions of its package that only test files declare.
 func TestExamples(t *testing.T) {
 	seen := 0
 	for path := range listImports(t, "./...") {

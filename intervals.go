@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// groupCalibration holds the calibration of intervals for one group of rows, or for all rows
-// without groups.
+// groupCalibration holds the calibration of intervals for one group of rows. Without
+// groups, it holds that for all rows.
 type groupCalibration struct {
 	calibrate.Intervals
 	reach         []float64 // for each target, the magnitude above which quantiles carry no information

@@ -161,9 +161,9 @@ func checkPreprocess(raw json.RawMessage) error {
 	return nil
 }
 
-// checkClasses returns an error if there are more class names than outputs; 0 outputs means
-// that their number is unknown. There may be fewer names, because the fit rows may lack the
-// last classes.
+// checkClasses returns an error if a regressor has class names, or if there are more class
+// names than classes. One output stands for two classes; 0 outputs means that their number
+// is unknown. There may be fewer names, because the fit rows may lack the last classes.
 func checkClasses(names []string, task Task, outputs int) error {
 	switch {
 	case len(names) > 0 && task == Regression:

@@ -44,8 +44,9 @@ func checkSavable(m ood.Method, s *fitting.Scorer) error {
 	return s.CheckState()
 }
 
-// checkMethod returns an error for a method that is incomplete, and for a custom method with
-// the name of one of Methods. A file with such a method could not be opened again.
+// checkMethod returns an error for a method that is incomplete, and for a custom method
+// that has the name of one of Methods, but another type of fit. A file with such a method
+// could not be opened again.
 func checkMethod(m ood.Method) error {
 	if m.Name == "" || m.Fit == nil || m.New == nil {
 		return fmt.Errorf("method %q is incomplete; it needs a Name, a Fit and a New", m.Name)

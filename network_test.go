@@ -45,8 +45,8 @@ func (n sumNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scala
 	g := make([]float32, len(in.Data))
 	h := in.Shape[1]
 	for i := range g {
-		// Any gradient that depends only on the logits will do for these tests. With a single
-		// logit, return the true one: each input contributes 1 to the logit.
+		// Any gradient that depends only on the logits will do for these tests. With a
+		// single logit, return the true one, which is 1 for each input.
 		z := b.Logits.Data[i/h*n.classes+i%h%n.classes]
 		if g[i] = z; n.classes == 1 {
 			g[i] = 1

@@ -260,8 +260,8 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 }
 
 // restore rebuilds a fitted method from its manifest entry and its arrays. It returns nil
-// without an entry. Errors call the method by kind. If intervals is true, the method must be
-// an interval method, and otherwise a detector.
+// without an entry. Errors call the method by its kind, such as "detector". If intervals is
+// true, the method must be an interval method, and otherwise a detector.
 func (e *methodEntry) restore(kind string, intervals bool, arrays map[string]rows.Array, custom []ood.Method) (*Fitted, error) {
 	if e == nil {
 		return nil, nil

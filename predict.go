@@ -64,9 +64,10 @@ type PredictOptions struct {
 	// each row. Like Sets, MaxError needs a softmax classifier that was calibrated with
 	// labels.
 	MaxError float64
-	// Smoothed breaks ties at random, so that intervals, boxes and sets have exactly the
+	// Smoothed breaks ties at random, so that intervals and sets have exactly the
 	// guaranteed coverage, and not more: see calibrate.IntervalOptions and
-	// calibrate.SetOptions. The random numbers depend only on Seed and the number of the row.
+	// calibrate.SetOptions. The random numbers depend only on Seed and the number of the
+	// row.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive distribution of each row
 	// and target. Draws depend only on Seed and the number of the row, and are independent
@@ -77,10 +78,11 @@ type PredictOptions struct {
 
 // Prediction holds the results for one row. Its numbers may be infinite or NaN.
 type Prediction struct {
-	// Class is the index of the largest logit of a classifier, or −1 without logits. Name is
-	// its name if the bundle has one. Confidence is its probability: the softmax of the logits
-	// divided by the temperature, or the sigmoid with Base.Sigmoid. A classifier with one
-	// logit is a logistic regression, which predicts class 1 if the logit is positive.
+	// Class is the index of the largest logit of a classifier. It is −1 without logits, and
+	// for other models. Name is its name if the bundle has one. Confidence is its
+	// probability: the softmax of the logits divided by the temperature, or the sigmoid
+	// with Base.Sigmoid. A classifier with one logit is a logistic regression, which
+	// predicts class 1 if the logit is positive.
 	Class      int
 	Name       string
 	Confidence float64
@@ -104,16 +106,18 @@ type Prediction struct {
 	// Flag reports whether PValue is at most Alpha.
 	Score, PValue float64
 	Flag          bool
-	// Accept reports whether the row is not flagged and its largest softmax probability,
-	// without a temperature, is above the threshold of Predictor.Selective. At most a fraction
+	// Accept reports whether Score is below the largest calibration score that is not
+	// flagged, so that the row is not flagged either, and the largest softmax probability
+	// of the row, without a temperature, is above the threshold of Predictor.Selective.
+	// Without a detector, only the second condition applies. At most a fraction
 	// PredictOptions.MaxError of the accepted rows is wrong, with 95 % confidence, on the
 	// condition that Bundle.Guarantee states.
 	Accept bool
 }
 
-// MarshalJSON returns an object whose keys are the columns that "attach predict" writes, with
-// two exceptions. There is no key set_names, and quantiles and samples are lists, with
-// quantiles in the order of PredictOptions.Levels.
+// MarshalJSON returns an object whose keys are the columns that "attach predict" writes,
+// with two exceptions. There is no key set_names; and class p-values, quantiles and samples
+// are lists, with quantiles in the order of PredictOptions.Levels.
 //
 // Infinities and NaN become null. The object has only results that exist: without a score, it
 // has no p_value and no flag. It has accept only if Accept is true. With several targets, the
@@ -199,12 +203,12 @@ func finites(x []float64) []*float64 {
 type Target struct {
 	Value  float64 // the prediction of the model itself
 	Median float64 // the median of the interval model
-	// Lower and Upper are the ends of the prediction interval. With probability Level, Lower ≤
-	// target ≤ Upper, on the condition that Bundle.Guarantee states. With Joint, this holds
-	// for all targets of a row at once. With Side, the other end is infinite. Both ends are
-	// infinite if the row or its group has too few calibration rows for Level. With Smoothed,
-	// ends are float32 numbers, like targets, and Lower > Upper means that the interval is
-	// empty.
+	// Lower and Upper are the ends of the prediction interval. With probability Level,
+	// Lower ≤ target ≤ Upper, on the condition that Bundle.Guarantee states. With Joint,
+	// this holds for all targets of a row at once. With Side, the other end is infinite.
+	// Both ends are infinite if there are too few calibration rows for Level, or too few in
+	// the group of the row. With Smoothed, ends are float32 numbers, like targets, and
+	// Lower > Upper means that the interval is empty.
 	//
 	// If features are so large that quantiles overflow, or round to one number, the interval
 	// model gives no information about the target. In that case, the interval is infinite,
@@ -225,8 +229,8 @@ type Rows struct {
 	// predicted values and some methods need logits. Layers are required if Base.Layers is not
 	// empty, and Inputs and Network if Bundle.RunsNetwork. Only evaluate.Rows uses Labels.
 	ood.Batch
-	// Groups holds the group of each row. It is required if intervals are calibrated by group:
-	// see Calibration.Groups.
+	// Groups holds the group of each row. It is required if intervals are calibrated by
+	// group, and must be nil otherwise: see Calibration.Groups.
 	Groups []string
 	// Targets holds the true targets of n rows, n×t for t targets. Only evaluate.Rows uses it.
 	Targets blas32.General
@@ -402,9 +406,9 @@ func (b *Bundle) widths() batchparts.Widths {
 	return w
 }
 
-// checkRows returns an error for rows that the predictor cannot predict, for example because
-// their widths differ from those of the fit rows. The batch given has the logits of the
-// caller: a binary classifier still has one.
+// checkRows returns an error for rows that the predictor cannot predict, for example
+// because their widths differ from those of the fit rows. The argument given is the batch
+// before pairLogits, so a binary classifier may still have a single logit.
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if err := batchparts.Validate(r.Batch); err != nil {
 		return err

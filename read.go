@@ -30,9 +30,9 @@ const (
 	maxBrackets = 1000
 )
 
-// Open reads the .attach file at path and verifies its checksums. It makes Base.Path relative
-// to the folder of path a path that can be opened. It finds methods by name, among Methods and
-// the custom methods.
+// Open reads the .attach file at path and verifies its checksums. The file stores the path
+// of the base model relative to the folder of the file; Open sets Base.Path to a path that
+// can be opened. It finds methods by name, among Methods and the custom methods.
 func Open(path string, custom ...ood.Method) (*Bundle, error) {
 	// os.Open of a named pipe would wait for a writer, so check the kind of the file first.
 	info, err := os.Stat(path)
@@ -63,9 +63,10 @@ func Open(path string, custom ...ood.Method) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads a .attach file of size bytes, verifies all checksums and rebuilds the bundle. Its
-// errors wrap one of the error values of this package. Base.Path stays as stored, relative to
-// the folder of the file. Read finds methods by name, among Methods and the custom methods.
+// Read reads a .attach file of size bytes, verifies all checksums and rebuilds the bundle.
+// Its errors wrap one of the error values of this package, unless r cannot be read at all.
+// Base.Path stays as stored, relative to the folder of the file. Read finds methods by
+// name, among Methods and the custom methods.
 func Read(r io.ReaderAt, size int64, custom ...ood.Method) (*Bundle, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
@@ -265,8 +266,8 @@ func readChecked(f *zip.File, read func(r io.Reader) error) error {
 }
 
 // verify checks the checksum of the manifest, and that the archive contains exactly the
-// entries that the manifest lists. It also checks that entries are stored uncompressed and do
-// not overlap, so that they need no more memory than the file has bytes.
+// entries that the manifest lists. It also checks that entries are stored uncompressed, and
+// that together they are not larger than the file, as overlapping entries could be.
 func (a archive) verify(content []byte, m manifest) error {
 	remaining := uint64(a.size)
 	for name, f := range a.files {

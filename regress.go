@@ -78,8 +78,8 @@ func withinReach(quantiles []float32, reach float64) bool {
 	return true
 }
 
-// predictTargets sets the Targets of each prediction. It reports which rows have a target about which
-// the interval model has no information.
+// predictTargets sets the Targets of each prediction. It reports which rows have a target
+// about which the interval model has no information.
 func (p *Predictor) predictTargets(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles

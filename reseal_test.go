@@ -132,17 +132,17 @@ func all(changes ...func(map[string][]byte)) func(map[string][]byte) {
 	}
 }
 
-// addArray returns a change that adds a copy of the array after, under another name, to the
-// file and to its manifest.
-func addArray(name string, after string) func(map[string][]byte) {
+// addArray returns a change that copies the array original to a new array name, in the file
+// and in its manifest.
+func addArray(name string, original string) func(map[string][]byte) {
 	return func(content map[string][]byte) {
-		content[name] = content[after]
+		content[name] = content[original]
 		m := content["manifest.json"]
-		start, end := findArrayEntry(m, after)
+		start, end := findArrayEntry(m, original)
 		if end == start {
-			panic("there is no array " + after)
+			panic("there is no array " + original)
 		}
-		more := bytes.Replace(m[start:end], []byte(after), []byte(name), 1)
+		more := bytes.Replace(m[start:end], []byte(original), []byte(name), 1)
 		content["manifest.json"] = slices.Concat(m[:end], []byte(",\n    "), more, m[end:])
 	}
 }

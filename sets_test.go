@@ -53,11 +53,11 @@ func TestSetsOfRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		var streamed []attach.Prediction
-		for one, err := range predictor.Stream(context.Background(), blocksOf(test, blas32.General{}, nil)) {
+		for prediction, err := range predictor.Stream(context.Background(), blocksOf(test, blas32.General{}, nil)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			streamed = append(streamed, one)
+			streamed = append(streamed, prediction)
 		}
 		if !samePredictions(p, streamed) {
 			t.Errorf("%+v: sets depend on blocks", o)
