@@ -150,7 +150,7 @@ func (f *bundleFlags) checkBundle(b *attach.Bundle) error {
 	if err := f.checkBundleConflicts(b, f.path); err != nil || f.asFeatures || b.Base.SHA256 == "" {
 		return err
 	}
-	return f.checkOverwrite(source{cmp.Or(f.modelPath, b.Base.Path), f.path})
+	return f.checkOverwrite(usedFile{cmp.Or(f.modelPath, b.Base.Path), f.path})
 }
 
 // predictor returns a predictor, and moves large matrix products of the process to the

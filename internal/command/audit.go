@@ -40,7 +40,7 @@ type Pipeline interface {
 	engine.Remote
 }
 
-// auditCommand returns the command attach audit. If elsewhere is nil, this process scores
+// auditCommand returns the command attach audit. If pipeline is nil, this process scores
 // the audit.
 func auditCommand(pipeline Pipeline) *cli.Command {
 	f := &auditFlags{}
@@ -91,7 +91,7 @@ func (f *auditFlags) guaranteeOptions() table {
 	}.inGroup(groupGuarantee)
 }
 
-// parseGates is a step of the command that parses the gates.
+// parseGates is a step of the command: it parses the gates.
 func (f *auditFlags) parseGates(*cli.Context) (err error) {
 	f.gates, err = parseAuditGates(f.failIf)
 	return err

@@ -9,10 +9,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
-// classNamesOption returns --class-names. what is the end of its help text.
-func (r *rowFlags) classNamesOption(what string, conflicts ...conflict) table {
+// classNamesOption returns --class-names, whose help text ends with the words in ending.
+func (r *rowFlags) classNamesOption(ending string, conflicts ...conflict) table {
 	return table{{name: "class-names", dest: &r.ClassNames, file: otherFile, group: groupColumns, conflicts: conflicts,
-		usage: "FILE|A,B,…: names of the model's classes in the order of its outputs, or a file of them: a name per line, a JSON list, or a config.json with id2label" + what}}
+		usage: "FILE|A,B,…: names of the model's classes in the order of its outputs, or a file of them: a name per line, a JSON list, or a config.json with id2label" + ending}}
 }
 
 // noteFolders prints how folders or named labels are numbered. They are numbered in sorted

@@ -225,6 +225,7 @@ func checkResults(r *compare.Report) error {
 
 // writeScores writes the score of every row. The arrays are METHOD/in and METHOD/out, or
 // METHOD/out/NAME if sets have names. With --sweep, METHOD/INDEX takes the place of METHOD.
+// The array wrong reports which rows of --test the model misclassifies, if that is known.
 func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)

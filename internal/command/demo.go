@@ -129,7 +129,7 @@ func (d *demoCall) printResults(w io.Writer, band *report.Band, path string, dur
 }
 
 // unpack writes the models and inputs that are built into the command. The folder must be
-// empty or come from an earlier demo.
+// new, empty or from an earlier demo.
 func (d *demoCall) unpack(ctx context.Context) error {
 	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
 	if entries, err := os.ReadDir(d.dir); err == nil && len(entries) > 0 && !slices.ContainsFunc(entries, isDemo) {

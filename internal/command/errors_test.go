@@ -10,7 +10,7 @@ import (
 )
 
 // TestErrors checks that each command in testdata/errors.txt fails with the message below
-// it. A failed command writes nothing to standard output.
+// it. Unless it has --fail-if, a failed command writes nothing to standard output.
 func TestErrors(t *testing.T) {
 	table, err := os.ReadFile("testdata/errors.txt")
 	if err != nil {

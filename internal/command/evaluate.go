@@ -73,7 +73,7 @@ func setFractions(option string, first *float64, rest *[]float64) func(list stri
 	}
 }
 
-// parseGates is a step of the command that parses the gates.
+// parseGates is a step of the command: it parses the gates.
 func (f *evaluateFlags) parseGates(*cli.Context) (err error) {
 	f.gates, err = parseGates(f.failIf)
 	return err

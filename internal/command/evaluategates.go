@@ -14,7 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// gateError names the gates that failed.
+// gateError says which gates failed, or how an exported model differs from its .attach
+// file. It sets the exit status to exitGate.
 type gateError struct{ msg string }
 
 func (e *gateError) Error() string { return e.msg }
@@ -36,7 +37,7 @@ func gateFigures() []string {
 }
 
 // figuresAt returns the figures of an evaluation by name. A figure has several values if
-// there are several targets. at is the level or alpha of a gate, or NaN.
+// there are several targets. levelOrAlpha is that of the gate.
 func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Guarantees {
@@ -148,7 +149,8 @@ func invalidGate(text, figure string, figures []string, wanted string) error {
 	return usagef("--fail-if is %q; it must be %s; %s", text, wanted, hint)
 }
 
-// parseGate parses one condition. It reports ok if the figure is one of figures.
+// parseGate parses one condition. ok reports whether the condition is valid and its figure
+// is one of figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
 	condition := text
 	if text == "violated" {
@@ -168,7 +170,8 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	return g, err == nil && levelErr == nil && !math.IsNaN(g.bound) && (!hasLevel || fraction(g.levelOrAlpha) == "") && slices.Contains(figures, g.figure)
 }
 
-// checkGates returns a *gateError that names the failed gates.
+// checkGates returns a *gateError that names the failed gates, or another error if the
+// evaluation lacks a figure.
 func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {

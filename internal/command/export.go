@@ -55,7 +55,7 @@ func (f *exportFlags) run(c *cli.Context) error {
 		return usagef("%s was fitted on features, without a model to export; pass --only-heads", f.path)
 	}
 	base := cmp.Or(f.modelPath, b.Base.Path)
-	if err := f.checkOverwrite(source{base, f.path}); err != nil {
+	if err := f.checkOverwrite(usedFile{base, f.path}); err != nil {
 		return err
 	}
 	done, err := featurize.Export(c.Context, b, f.out, featurize.ExportOptions{
@@ -100,7 +100,8 @@ attach verify digits_calibrated.onnx digits_resnet.attach --x digits_test.npz`,
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.checkFiles, f.run)
 }
 
-// checkFiles is a step of the command that checks the two files and their order.
+// checkFiles is a step of the command: it checks that there are two files, in the right
+// order.
 func (f *verifyFlags) checkFiles(c *cli.Context) error {
 	if len(f.files) != 2 {
 		return missingArgument(c, "two files: OUT.onnx and M.attach")

@@ -156,8 +156,8 @@ func (f *fitCall) run(c *cli.Context) error {
 	return nil
 }
 
-// holdOut moves a fraction of the rows, --holdout, from the rows to fit on to the rows to
-// evaluate on.
+// holdOut takes the fraction --holdout of the rows out of the fit, and keeps them for the
+// evaluation.
 func (f *fitCall) holdOut() {
 	in := &f.options
 	rest, held := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
@@ -204,7 +204,7 @@ func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 	return b, b.Save(ctx, f.out)
 }
 
-// checkFlags is a step of the command that checks flags that depend on each other.
+// checkFlags is a step of the command: it checks flags that depend on each other.
 func (f *fitCall) checkFlags(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if allRows := (inputs.Slice{}); f.usesOneFile() && (f.x.rows == allRows || f.cal.rows == allRows) {

@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestKeepBack checks that held-out rows keep their targets and groups, and that no
+// TestHoldOut checks that held-out rows keep their targets and groups, and that no
 // held-out row is fitted on.
-func TestKeepBack(t *testing.T) {
+func TestHoldOut(t *testing.T) {
 	const n = 100
 	column := blas32.General{Rows: n, Cols: 1, Stride: 1}
 	var groups []string

@@ -130,8 +130,8 @@ func (f *fitCall) readBoth(read func(rowSource) (fileRows, error)) error {
 // calibrate on.
 func (f *fitCall) usesOneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
 
-// checkOverlap returns an error if --x and --cal name the same file, and if some of its n
-// rows are both fitted and calibrated on.
+// checkOverlap returns an error if --x and --cal name the same file and some of its n rows
+// would be both fitted and calibrated on.
 func (f *fitCall) checkOverlap(n int) error {
 	if !f.usesOneFile() {
 		return nil
@@ -151,8 +151,8 @@ func (f *fitCall) checkOverlap(n int) error {
 	return nil
 }
 
-// checkTargets returns an error if targets are absent or do not match the model. outputs is
-// the number of the model's outputs, or 0 if it is unknown.
+// checkTargets returns an error if targets are absent or do not match the model, unless
+// skip is true. outputs is the number of the model's outputs, or 0 if it is unknown.
 func checkTargets(g rowSource, targets blas32.General, outputs int, skip bool) error {
 	switch {
 	case skip:
@@ -165,8 +165,8 @@ func checkTargets(g rowSource, targets blas32.General, outputs int, skip bool) e
 	return nil
 }
 
-// checkLabels returns an error if labels are not classes of the model. Labels may be
-// absent.
+// checkLabels returns an error if labels are not whole numbers, or not classes of the
+// model. Labels may be absent.
 func checkLabels(g rowSource, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
 		return fmt.Errorf("%s: labels of a classifier must be whole numbers, one per row; if the model is a regressor, pass --task regression", cmp.Or(g.y, g.x))

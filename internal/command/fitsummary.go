@@ -18,8 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// printNotes prints warnings, a summary of the fit, and notes. It prints the guarantee as a
-// warning if the calibration rows were probably used for training or fitting.
+// printNotes prints warnings, a summary of the fit, and notes. The guarantee is a warning
+// if calibration rows were also fitted on, or if they were split off for a model without a
+// linear layer, such as trees.
 func (f *fitCall) printNotes(b *attach.Bundle) {
 	w := f.stderr
 	trainedOn := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.options.Batch)

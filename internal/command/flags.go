@@ -61,7 +61,7 @@ func (p *modelFlags) batchOption(defaultText string) table {
 
 const defaultBatch = "64, or as many as fit in 64 MiB"
 
-// log is a step of the command that sets the logger. --verbose makes it more detailed.
+// log is a step of the command: it sets the logger. --verbose makes it more detailed.
 func (p *modelFlags) log(c *cli.Context) error {
 	p.Log = logger(c.App.ErrWriter, p.verbose)
 	return nil

@@ -80,7 +80,7 @@ func gradientError(ctx context.Context, model *featurize.Model, o featurize.Grad
 	return nil
 }
 
-// printInfo prints what a model contains. gradient is the result of gradientError. named
+// printInfo prints what a model contains. gradient is the result of gradientError. isNamed
 // says whether --feature-tensor named the features.
 func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradient error) error {
 	printFact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)

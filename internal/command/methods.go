@@ -52,7 +52,7 @@ func (l *methodsFlags) run(c *cli.Context) error {
 	case l.intervals:
 		methods := methodEntries(intervalMethods())
 		for i := range methods {
-			methods[i].Grid = nil // not printed, because these grids have hundreds of settings
+			methods[i].Grid = nil // not printed, because they are long: gradient-boosting has 162 settings
 		}
 		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:
@@ -100,7 +100,7 @@ func methodEntries(methods []ood.Method) []methodEntry {
 	for _, m := range methods {
 		e := methodEntry{m.Name, m.Doc, m.Ref, []string{}, m.Control, ood.Params{}, []ood.Params{}}
 		needs := m.Needs
-		needs.Targets, needs.Levels, needs.Ends = false, false, false // all interval methods need these, so they are not listed
+		needs.Targets, needs.Levels, needs.Ends = false, false, false // every fit of an interval model has these, so they are not listed
 		if needs != (ood.Needs{}) {
 			e.Needs = strings.Split(needs.String(), ", ")
 		}

@@ -70,7 +70,7 @@ func leastPValue(b *attach.Bundle) float64 { return hypothesis.LeastPValue(len(b
 
 // describeUnflaggable describes the rows that cannot be flagged because there are too few
 // calibration rows. These are all rows, or the rows of some predicted classes. It returns
-// "" if all rows can be flagged.
+// "" if all rows can be flagged, or if there is no detector.
 func describeUnflaggable(b *attach.Bundle, o attach.PredictOptions) string {
 	alpha := cmp.Or(o.Alpha, b.Calibration.Alpha)
 	switch {

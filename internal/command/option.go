@@ -389,29 +389,30 @@ func (o *option) values() []string {
 }
 
 // files returns the files of one kind that the flags name, each with its flag.
-func (t table) files(kind fileKind) []source {
-	var list []source
+func (t table) files(kind fileKind) []usedFile {
+	var list []usedFile
 	for _, o := range t {
 		for _, path := range o.values() {
 			if o.file == kind {
-				list = append(list, source{path, dashedName(o.name)})
+				list = append(list, usedFile{path, dashedName(o.name)})
 			}
 		}
 	}
 	return list
 }
 
-// source is a file with the flag or command that reads or writes it. The path may be empty.
-type source struct{ path, reader string }
+// usedFile is the path of a file, with the flag, command or .attach file that uses it. The
+// path may be empty.
+type usedFile struct{ path, user string }
 
 // checkOverwrite returns a usage error if a result would overwrite an input file. Input
-// files are reads and the files that flags read.
-func (t table) checkOverwrite(reads ...source) error {
+// files are those in reads, and those that flags name.
+func (t table) checkOverwrite(reads ...usedFile) error {
 	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
 	for _, out := range t.files(resultFile) {
 		for _, r := range reads {
 			if sameFile(r.path, out.path) {
-				return usagef("%s %s would overwrite the file that %s reads; write to another file", out.reader, out.path, r.reader)
+				return usagef("%s %s would overwrite the file that %s reads; write to another file", out.user, out.path, r.user)
 			}
 		}
 	}
@@ -500,9 +501,9 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 		if err := cmp.Or(a.set(c, rest), t.checkRequired(c)); err != nil {
 			return err
 		}
-		var reader source
+		var reader usedFile
 		if len(rest) > 0 {
-			reader = source{rest[0], c.Command.Name}
+			reader = usedFile{rest[0], c.Command.Name}
 		}
 		if err := cmp.Or(t.checkOverwrite(reader), t.checkConflicts()); err != nil {
 			return err

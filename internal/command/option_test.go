@@ -51,11 +51,11 @@ func TestNoOptionIsIgnored(t *testing.T) {
 			o.given = true
 			for _, n := range o.conflicts {
 				conflicts++
-				one := *o
-				one.conflicts = []conflict{{when: func() bool { return true }, withBundle: func(*attach.Bundle) bool { return true }, reason: n.reason}}
-				err := append(table{&one}, options[i+1:]...).checkConflicts()
+				changed := *o
+				changed.conflicts = []conflict{{when: func() bool { return true }, withBundle: func(*attach.Bundle) bool { return true }, reason: n.reason}}
+				err := append(table{&changed}, options[i+1:]...).checkConflicts()
 				if n.withBundle != nil {
-					err = table{&one}.checkBundleConflicts(nil, "my.attach")
+					err = table{&changed}.checkBundleConflicts(nil, "my.attach")
 				}
 				var usage *usageError
 				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashedName(o.name)+" ") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "M.attach") {

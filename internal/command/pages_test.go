@@ -436,8 +436,8 @@ func readComments(comments []string) (h blockOptions, err error) {
 	return h, nil
 }
 
-// block runs a script and returns its output. at is the folder in which it starts, and then
-// the folder in which it ended.
+// block runs a script and returns its output. The script starts in *folder. Afterwards,
+// *folder is the folder in which it ended.
 func (s *pageShell) block(t *testing.T, dir string, folder *string, options blockOptions, script string) (string, error) {
 	state := filepath.Join(dir, "state")
 	// The demo has run once for all pages. The script gets a copy of its folder and its

@@ -59,8 +59,8 @@ func TestWorstColumns(t *testing.T) {
 	}
 	c := w.columns()
 	var names []string
-	for _, one := range c {
-		names = append(names, one.Name)
+	for _, column := range c {
+		names = append(names, column.Name)
 	}
 	if want := []string{"input", "p_value", "ood_score", "class", "set", "prediction_0", "prediction_1"}; !slices.Equal(names, want) {
 		t.Errorf("columns %v, want %v", names, want)

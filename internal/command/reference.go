@@ -141,7 +141,7 @@ func manCommand(b *strings.Builder, name string, c *cli.Command) {
 	}
 }
 
-// manBlock prints text without filling its lines.
+// manBlock prints text as it is, line by line.
 func manBlock(b *strings.Builder, text string) {
 	b.WriteString(".PP\n.nf\n.RS\n")
 	for line := range strings.SplitSeq(text, "\n") {

@@ -26,8 +26,8 @@ type rowReader struct {
 	stderr io.Writer
 }
 
-// rowOptions returns the flags that say how rows are read. all points to all flags of the
-// command. textless is the conflict with a model that reads no text.
+// rowOptions returns the flags that say how rows are read. The argument all points to all
+// flags of the command. noTokenizer is the conflict with a model that has no tokenizer.
 func (r *rowFlags) rowOptions(all *table, noTokenizer conflict) table {
 	noImages := noEffect("because no input is an image file", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayHoldImages) })
 	return table{
@@ -69,15 +69,15 @@ func columnNames(option string, dest *[]string) func(string) error {
 }
 
 // mayHoldImages reports whether inputs may contain image files.
-func mayHoldImages(s source) bool {
+func mayHoldImages(s usedFile) bool {
 	ext := strings.ToLower(filepath.Ext(s.path))
 	return ext != ".npy" && ext != ".npz" && (ext == ".parquet" || !inputs.IsTable(s.path))
 }
 
-// groupsOption returns --groups. what is the end of its help text.
-func (r *rowFlags) groupsOption(what string, conflicts ...conflict) table {
+// groupsOption returns --groups, whose help text ends with the words in ending.
+func (r *rowFlags) groupsOption(ending string, conflicts ...conflict) table {
 	return table{{name: "groups", dest: &r.Groups, group: groupColumns, conflicts: conflicts,
-		usage: "NAME: column of a table, or array of an .npz file, that names each row's group" + what}}
+		usage: "NAME: column of a table, or array of an .npz file, that names each row's group" + ending}}
 }
 
 // targetConflict returns the conflict between --target and a flag that names a file of
@@ -97,7 +97,7 @@ func (r *rowReader) noTokenizer() conflict {
 	return noEffect("for a model without a tokenizer", func() bool { return r.Model != nil && !r.Inputs.HasText })
 }
 
-// readNames is a step of the command that reads the files of --class-names and --preprocess.
+// readNames is a step of the command: it reads the files of --class-names and --preprocess.
 func (r *rowReader) readNames(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
 	return r.Begin(modelrows.ReadOptions(r.rowFlags), notePrinter(r.stderr))

@@ -103,8 +103,8 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// isInterrupt reports whether an interrupt is the only cause of an error. An interrupt also
-// closes files that are being written.
+// isInterrupt reports whether an error may be due to an interrupt. An interrupt also closes
+// files that are being written.
 func isInterrupt(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, atomicfile.ErrAborted) || errors.Is(err, fs.ErrClosed)
 }

@@ -183,7 +183,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestSentence(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	_, missing := os.Open("no such.file")
 	for _, tt := range []struct {
 		err  error

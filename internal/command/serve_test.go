@@ -73,8 +73,8 @@ func startServer(t *testing.T, args ...string) (address string, end func() (code
 	return address, end
 }
 
-// startServerGRPC starts a server as the function server does, and also returns its gRPC
-// address.
+// startServerGRPC starts a server as startServer does. It also returns a function that
+// waits for its gRPC address.
 func startServerGRPC(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,8 +134,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServeKeepsMonitors checks that the evidence of drift survives a restart. It starts
-// again if the calibration rows of the file have changed.
+// TestServeKeepsMonitors checks that the evidence of drift survives a restart. The evidence
+// starts again if the calibration rows of the file have changed.
 func TestServeKeepsMonitors(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")

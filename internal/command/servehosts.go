@@ -14,8 +14,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// hostGuard rejects requests that a web page sends through a browser. The browser may reach
-// the server even if the page's own host cannot.
+// hostGuard rejects requests that a web page of another site sends through a browser. The
+// browser may reach the server even if the page's own host cannot.
 type hostGuard struct {
 	allowed   []string // values of --allow-host, without ports
 	checkHost bool     // whether a request must name this machine or an allowed host

@@ -17,8 +17,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// field is one result of a row. Its value is a string, int, bool, number or samples. Several
-// targets have a []number, and a prediction set is a []int or []string.
+// field is one result of a row. Its value is a string, int, bool, number or samples.
+// Several targets and the p-values of classes are a []number, and a prediction set is a
+// []int or []string.
 type field struct {
 	name  string
 	value any
@@ -151,10 +152,10 @@ func formatText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// escapeFormula puts a ' before a name that a spreadsheet would read as a formula. The '
+// escapeFormula puts a ' before text that a spreadsheet would read as a formula. The '
 // marks text. The function checks each part between separators, because a spreadsheet may
 // split cells at characters other than commas. Numbers do not change. Only CSV files need
-// this, so .jsonl files have the original names.
+// this, so .jsonl files have the original text.
 func escapeFormula(text string) string {
 	if text == "" {
 		return ""
