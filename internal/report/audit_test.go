@@ -138,8 +138,8 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
-// browserScript operates a page with the keyboard only. It writes the errors that it finds
-// into the title of the page.
+// browserScript operates a page as a user with a keyboard would. It writes the errors that
+// it finds into the title of the page, or "sound" if it finds none.
 const browserScript = `<script>
 {
   const wrong = [];

@@ -34,7 +34,8 @@ type block struct {
 
 // verdict is a message with a label, such as "met", and advice.
 type verdict struct {
-	Label, Style    string // one of good, bad, open and limit, or empty
+	Label           string
+	Style           string // good, bad, open, limit or empty
 	Subject         string // what the message is about, or empty
 	Message, Advice string
 }
@@ -42,7 +43,7 @@ type verdict struct {
 // grid is a table. Some of its cells contain a small drawing.
 type grid struct {
 	Title    string // shown above the table of a page
-	Name     string // in a text, head of the first column of words or of an added empty column
+	Name     string // in a text, the head of the first column of words; a table without one gets an empty column for it
 	Heads    []columnHead
 	Rows     [][]cell
 	Below    []string // sentences below the table

@@ -148,12 +148,13 @@ func countGuarantees(e *evaluate.Evaluation) (value, label string) {
 }
 
 // maxNamed is the maximum number of guarantees for groups or classes that have a sentence
-// of their own. It applies to each verdict and kind of guarantee.
+// of their own. It applies to each kind of guarantee that is violated, and to each kind
+// that has too few rows.
 const maxNamed = 10
 
 // guaranteesBlock returns a block with the verdict and the advice on each guarantee, then
 // limits and notes. If many groups or classes have a guarantee, it names the first ones and
-// counts the others.
+// counts the others. It only counts those for which the guarantee is met.
 func guaranteesBlock(e *evaluate.Evaluation) block {
 	b := block{Title: "Guarantees"}
 	styles := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}

@@ -39,8 +39,8 @@ type glyph struct {
 	Low, High, At float64
 	Chance        float64 // position of chance or of the nominal rate; 0 if it is not drawn
 	Below         bool    // whether At lies below the axis, so that it is drawn at the end
-	Off           bool    // whether the interval excludes Chance or, if Compared, the part misses Chance by more than chance
-	Compared      bool
+	Off           bool    // whether the interval excludes Chance or, if Compared is set, an adjusted p-value is too small
+	Compared      bool    // whether Off comes from a p-value that is adjusted for all parts
 	Marks         []float64
 }
 

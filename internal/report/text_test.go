@@ -22,8 +22,8 @@ func TestPrintManyGroups(t *testing.T) {
 	}
 }
 
-// TestGuaranteesOfManyClasses checks that the first guarantees of each verdict have a
-// sentence, and that the others are counted.
+// TestGuaranteesOfManyClasses checks that the first guarantees that are violated or have
+// too few rows have a sentence, and that the others are counted.
 func TestGuaranteesOfManyClasses(t *testing.T) {
 	e := &evaluate.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
