@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Number and Plain write numbers from minPlain up to maxPlain without an exponent.
+// Number writes numbers from minPlain up to maxPlain without an exponent.
 const minPlain, maxPlain = 1e-4, 1e7
 
 // Count formats a whole number: 14,379.

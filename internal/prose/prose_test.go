@@ -24,8 +24,8 @@ func TestMeasure(t *testing.T) {
 }
 
 // TestSentences checks that the sentences of the docs are short: at most 16 words on
-// average, and at most 6 % of them above 30 words. A single page may reach 18 words and 10
-// %.
+// average, and at most 6 % of them above 30 words. A single page may reach 18 words on
+// average, and 10 % above 30.
 func TestSentences(t *testing.T) {
 	var total measure
 	for _, page := range userPages(t) {

@@ -24,7 +24,8 @@ import (
 
 // Main runs the tests of a package of scripts and returns their exit code. It first links
 // the test binary into the PATH, once under the name of the command and once under the name
-// of the worker. testscript.Main does this only for the command.
+// of the worker. When the binary is started under one of these names, Main runs the command
+// or the worker instead. testscript.Main does this only for the command.
 func Main(m *testing.M) int {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "attach":
