@@ -1,4 +1,4 @@
-"""Runs models that `attach export` wrote in four runtimes and prints how far they agree.
+"""Runs exported models in four runtimes, and prints how far the runtimes agree.
 
     npm install --ignore-scripts onnxruntime-node onnxruntime-web playwright-core
     pip install numpy onnx onnxruntime
