@@ -70,8 +70,8 @@ type Reading struct {
 	Weights    string `json:"weights_sha256,omitempty"`
 }
 
-// Differs describes the first option in which two identities differ, with both values. It
-// returns an empty string if they are equal.
+// Differs describes the first field in which two identities differ. It gives both values,
+// except for the .attach file. It returns an empty string if the identities are equal.
 func (id Identity) Differs(other Identity) string {
 	if id.Bundle != other.Bundle {
 		return "they were made with different .attach files"
@@ -97,14 +97,14 @@ func (id Identity) fields() (all map[string]json.RawMessage) {
 			err = json.Unmarshal(encoded, &all)
 		}
 		if err != nil {
-			panic(err) // encoding numbers and strings cannot fail
+			panic(err) // encoding finite numbers and strings cannot fail
 		}
 	}
 	return all
 }
 
 // Name returns the name of a shard for use in keys. The name is the cleaned path with
-// slashes, or the URL without its query.
+// forward slashes, or the URL without its query and trailing slashes.
 func Name(written string) string {
 	if strings.Contains(written, "://") {
 		name, _, _ := strings.Cut(written, "?")

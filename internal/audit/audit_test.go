@@ -157,8 +157,8 @@ func finishAudit(t *testing.T, list []*File) (dir string, a *Audit) {
 
 func noCuts(int) []int { return nil }
 
-// TestAnyDivision checks that the result files have the same bytes for every division of
-// rows into parts and audits, and for every order of merging.
+// TestAnyDivision checks that audit.json and the file of scores have the same bytes for
+// several divisions of rows into parts and audits, and for several orders of merging.
 func TestAnyDivision(t *testing.T) {
 	b := bundle(t)
 	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
@@ -327,9 +327,10 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// TestBoundsHoldAtOnce checks by simulation that all bounds on outliers hold at once. At
-// most a fraction Delta of the simulated audits may have a bound above the true number of
-// outliers. The bounds of files must also add up.
+// TestBoundsHoldAtOnce checks by simulation that all bounds on outliers hold at once. Apart
+// from chance, at most a fraction Delta of the simulated audits may have a bound above the
+// true number of outliers. The bounds of all groups of one kind must not add up to more than
+// the bound of all inputs.
 //
 // An audit counts all rows and, separately, distinct rows. Its bounds must hold if each
 // input was copied, and also if inputs repeat by chance as often as calibration rows do. In
@@ -562,8 +563,8 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// TestDamage checks that every flipped bit of a file of scores is noticed or leaves the
-// results unchanged.
+// TestDamage flips 300 random bits of a file of scores, one at a time. It checks that each
+// flipped bit is noticed or leaves the results unchanged.
 func TestDamage(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -683,7 +684,8 @@ func TestOpenFileRefuses(t *testing.T) {
 	}
 }
 
-// TestNumbers checks that features and scores survive encoding exactly.
+// TestNumbers checks that features and scores survive encoding exactly, and that malformed
+// numbers are refused.
 func TestNumbers(t *testing.T) {
 	r := retainedRow{Key: "a", Score: floatBits(math.Inf(1)), Features: floatList{1, float32(math.Inf(-1)), 1e-40}}
 	text, err := json.Marshal(r)

@@ -28,8 +28,9 @@ type tensorContent struct {
 
 const (
 	// maxText limits how many letters of a text are compared. maxCells limits how many
-	// numbers are compared individually. If there are more numbers, at most maxMeans means
-	// are compared instead.
+	// numbers of a one-dimensional tensor are compared individually. All other tensors are
+	// compared by the means of the cells of a grid. For each position on the short axes,
+	// the grid has at most maxMeans cells.
 	maxText  = 500
 	maxCells = 1024
 	maxMeans = 256

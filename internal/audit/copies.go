@@ -55,7 +55,7 @@ type copyFinder struct {
 	mostCopied []copySet
 
 	flags []byte // copy flags of the rows in one bin of copies
-	bin   int    // number of this bin, counted from 1, or 0
+	bin   int    // number of this bin, counted from 1, or 0 if no bin was read yet
 }
 
 // copySet describes equal rows.
@@ -161,7 +161,8 @@ type firstOccurrence struct {
 	laterCopies *laterCopies // nil until a copy is found
 }
 
-// laterCopies describes the rows that equal a firstOccurrence.
+// laterCopies describes the rows that equal a firstOccurrence. Its copySet also contains
+// the first row itself.
 type laterCopies struct {
 	copySet
 	groups [classKind + 1]map[uint32]bool // for each kind, the groups of the copies, except that of the first row

@@ -37,8 +37,8 @@ func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 	return all, names
 }
 
-// TestCopies checks the copies that findCopies finds against a simple search with a map,
-// for several divisions of rows into parts.
+// TestCopies checks the copies that findCopies finds against a simple search with a map. It
+// also checks that another division of the rows into parts gives the same audit.json.
 func TestCopies(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {

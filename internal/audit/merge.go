@@ -49,8 +49,9 @@ type ScoreSet struct {
 	used     usedCounts
 }
 
-// Join joins files of scores. It returns an error if their identities differ, or if rows of
-// a shard are missing or occur twice.
+// Join joins files of scores. It returns an error if their identities or numbers of features
+// differ, or if rows of a shard are missing or occur twice. It also returns an error if a
+// file changed between two audits, or if a header cannot be read again.
 func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
@@ -90,7 +91,7 @@ func (w *ScoreSet) SharedNames() (names []string) {
 }
 
 // joinSegments joins the sorted segments into shards. It returns an error if segments
-// overlap or leave a gap.
+// overlap, leave a gap, or give different numbers of rows for the same shard.
 func (w *ScoreSet) joinSegments() error {
 	for i, s := range w.segments {
 		last := len(w.Shards) - 1

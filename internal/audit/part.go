@@ -45,8 +45,8 @@ type header struct {
 	Used usedCounts `json:"used,omitzero"`
 }
 
-// sparseRanks counts rows by rank. Each pair is a rank and the number of rows with this
-// rank.
+// sparseRanks counts rows by rank. Each pair is a rank, counted from 0, and the number of
+// rows with this rank.
 type sparseRanks [][2]int
 
 func newSparseRanks(r calibrate.Ranks) sparseRanks {
@@ -203,11 +203,11 @@ type File struct {
 	Ranges []Range
 }
 
-// ErrNotScores is wrapped by errors about files that no audit wrote.
+// ErrNotScores is wrapped by errors about files that are damaged or that no audit wrote.
 var ErrNotScores = errors.New("not a file of scores of an audit")
 
-// OpenFile reads the header of the file of scores at path. It checks that the rows match
-// the header.
+// OpenFile reads the header of the file of scores at path. It checks that the columns and
+// the number of rows match the header, but does not read the rows.
 func OpenFile(path string) (*File, error) {
 	h, err := readHeader(path)
 	if err != nil {

@@ -675,8 +675,9 @@ func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	return p[way], in[way]
 }
 
-// hasOwnTest reports whether a group has its own bounds and shift test. The group must be
-// defined without using scores, and no other tested group may have the same rows.
+// hasOwnTest reports whether a group has its own bounds and shift test. Predicted classes
+// have none, because they may depend on scores. Groups that hold all inputs have none, and
+// neither do folders with exactly the rows of one shard.
 func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
 	return key.kind != classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
@@ -811,7 +812,8 @@ func (a *Audit) FewRows() string {
 	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
-// String returns the kind and the name of a place, or an empty string for all inputs.
+// String returns the kind and the name of a place. For a shard it returns only the name, and
+// for all inputs an empty string.
 func (p Place) String() string {
 	switch p.Kind {
 	case "all":

@@ -42,8 +42,8 @@ type Scorer struct {
 	// PartTime limits the time to score one part. If it is 0, only the number of rows ends
 	// a part, so that equal rows give equal parts.
 	PartTime time.Duration
-	// Fitted reads the rows of the fit and their keys. It is called once, and only if
-	// Identity.Fitted is set.
+	// Fitted reads the rows of the fit and their keys. It is called only if Identity.Fitted
+	// is set, and never again after it succeeded.
 	Fitted            func(ctx context.Context) (features blas32.General, keys []string, err error)
 	bundle            *attach.Bundle
 	predictor         *attach.Predictor

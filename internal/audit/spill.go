@@ -7,7 +7,7 @@ import (
 )
 
 // spill sorts records into bins and keeps their order within a bin. Less than chunkSize
-// bytes of each bin are in memory. The others are in a temporary file in dir.
+// bytes of each bin are in memory. The rest is in a temporary file in dir.
 type spill struct {
 	dir  string
 	file *os.File // nil until a bin is full
