@@ -38,9 +38,9 @@ type Engine struct {
 	closeProducts func() // closes the ONNX Runtime session for matrix products
 }
 
-// Open opens the files that options name. The caller must call Close. Storage is nil if
-// there are no URLs. If fits is not nil, it returns an error if options do not suit the
-// .attach file.
+// Open opens the files that o names. The caller must call Close. Argument storage is nil if
+// there are no URLs. If checkBundle is not nil, Open calls it to check that the options suit
+// the .attach file.
 func Open(ctx context.Context, o Options, storage Storage, checkBundle func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
 	o, err := o.fetchFiles(ctx, storage)
 	if err != nil {

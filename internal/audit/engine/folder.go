@@ -114,8 +114,8 @@ func explainMkdir(dir string, err error) error {
 	return err
 }
 
-// checkForeignFiles returns an error if the folder has result files but no run.json. No
-// audit wrote such files, so an audit must not replace them.
+// checkForeignFiles returns an error if the folder has result files. It is called only if
+// there is no run.json. No audit wrote such files, so an audit must not replace them.
 func (d *folder) checkForeignFiles() error {
 	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
@@ -208,8 +208,8 @@ func (d *folder) hasMissing() bool {
 	return slices.ContainsFunc(d.Shards, func(s source) bool { return !d.complete(s.Name) })
 }
 
-// resumeResult reuses the result of a finished audit. Done is its file of scores, and
-// before is its run.json.
+// resumeResult reuses the result of a finished audit. Done is its file of scores, before is
+// its run.json, and finished reports whether this run.json exists.
 func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run, finished bool) error {
 	done.Identity = done.WithResultOptions(d.Identity)
 	if err := d.checkIdentity(done.Identity); err != nil {
@@ -266,9 +266,10 @@ func (d *folder) explainDamagedScores(err error) error {
 	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
 
-// resumeParts reuses the parts of an unfinished audit, and before is the run.json of these
+// resumeParts reuses the parts of an unfinished audit. Before is the run.json of these
 // parts. It removes parts that are damaged, that belong to changed or dropped shards, or
-// that are already in the result.
+// that are already in the result. It also removes parts of incomplete shards if SkipBad was
+// not set before and is set now.
 func (d *folder) resumeParts(ctx context.Context, before run) error {
 	partFiles, err := d.partNames()
 	if err != nil {
@@ -363,8 +364,8 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 }
 
 // renumber adds parts, and renames their files after the current numbers of their shards.
-// Both the old and the new numbers follow the names of the shards, so at least one new name
-// is always free.
+// Both the old and the new numbers are in the order of the names of the shards, so at least
+// one new file name is always free.
 func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var blocked []*audit.File
@@ -420,8 +421,8 @@ func (d *folder) removeParts() error {
 	return cmp.Or(err, readErr)
 }
 
-// fail adds to an error what remains of the audit. If no row was scored, it removes the
-// folder.
+// fail adds to an error what remains of the audit. If there are no parts, it also removes
+// what this run created.
 func (d *folder) fail(err error) error {
 	switch {
 	case !d.hasParts():

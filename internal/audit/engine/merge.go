@@ -28,12 +28,12 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		if st, err := os.Stat(from); err == nil && !st.IsDir() {
 			return nil, fmt.Errorf("%s: it is a file; name the folder that attach audit -o wrote", from)
 		}
-		one := &folder{dir: from}
-		file, err := audit.OpenFile(one.scoresPath())
-		_, planErr := os.Stat(one.planPath())
+		input := &folder{dir: from}
+		file, err := audit.OpenFile(input.scoresPath())
+		_, planErr := os.Stat(input.planPath())
 		unfinished := fmt.Errorf("%s: its audit is not finished; run it again to continue", from)
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, runErr := os.Stat(one.runPath()); planErr == nil || runErr == nil {
+			if _, runErr := os.Stat(input.runPath()); planErr == nil || runErr == nil {
 				return nil, unfinished
 			}
 			return nil, fmt.Errorf("%s: there is no audit in it: no scores.parquet", from)
@@ -41,16 +41,16 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		if err != nil {
 			return nil, explainDamage(err)
 		}
-		recorded, exists, err := readRun(one.runPath())
+		recorded, exists, err := readRun(input.runPath())
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w; audit it again", err)
 		case !recorded.lists(file) && planErr == nil: // the audit was killed before run.json was renamed
 			return nil, unfinished
 		case !exists:
-			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", one.runPath())
+			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", input.runPath())
 		case !recorded.lists(file):
-			return nil, fmt.Errorf("%s does not list the files of %s; audit it again", one.runPath(), one.scoresPath())
+			return nil, fmt.Errorf("%s does not list the files of %s; audit it again", input.runPath(), input.scoresPath())
 		case planErr == nil:
 			note("note: %s: an addition to its audit is not finished; the audit before it is merged", from)
 		}

@@ -51,8 +51,8 @@ type Storage interface {
 
 func isURL(name string) bool { return strings.Contains(name, "://") }
 
-// fetchFiles fetches the files that options name by URL, except Inputs. It returns the
-// options with local paths. Storage is nil if there are no URLs.
+// fetchFiles fetches the files that options name by URL, except Inputs and Fitted. It
+// returns the options with local paths. Storage is nil if there are no URLs.
 func (o Options) fetchFiles(ctx context.Context, storage Storage) (Options, error) {
 	o.urls = map[string]string{}
 	for _, name := range o.filePaths() {
@@ -82,7 +82,7 @@ func (o Options) withURLs() Options {
 }
 
 // showURLs replaces the local paths of fetched files in an error by the URLs of these
-// files.
+// files. If the model of a fetched .attach file is missing, the error asks for its URL.
 func (o *Options) showURLs(err error) error {
 	if err == nil {
 		return nil

@@ -67,7 +67,7 @@ func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Ro
 }
 
 // explainUnreadable adds advice to an error about a shard that cannot be read. If the shard
-// is to be left out, bad is true and why is the reason.
+// is to be left out, bad is true and reason is err, without advice.
 func (e *Engine) explainUnreadable(err error) (bad bool, reason error) {
 	switch {
 	case err == nil:
@@ -201,8 +201,8 @@ func (p *contentQueue) take(n int) []audit.Content {
 const maxShownText = 240
 
 // showRows returns a function that opens a source again to show some of its rows in the
-// report. The function returns nil if the source can no longer be read. Scores are not
-// affected.
+// report. The function returns nil if the source can no longer be read, or if it holds
+// features. Scores are not affected.
 func (e *Engine) showRows(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })

@@ -139,7 +139,7 @@ func (e *Engine) find(ctx context.Context, option string, names []string) (sourc
 	return sources, checkDistinct(option, sources)
 }
 
-// checkDir returns an error if the result folder is inside one of the inputs.
+// checkDir returns an error if the result folder is one of the inputs or is inside one.
 func (o *Options) checkDir(sources []source) error {
 	names := map[string]string{} // names of inputs by resolved path
 	for _, s := range sources {
@@ -158,8 +158,8 @@ func (o *Options) checkDir(sources []source) error {
 	return nil
 }
 
-// changed returns the names of the sources that changed since r was recorded. How describes
-// the change of the first one.
+// changed returns the names of the sources that changed since r was recorded, or that r does
+// not list. How describes the change of the first one.
 func (r run) changed(now []source) (changed []string, how string) {
 	for _, s := range now {
 		var before Stamp
@@ -177,7 +177,7 @@ func (r run) changed(now []source) (changed []string, how string) {
 }
 
 // checkDistinct returns an error if two sources share rows. They do if they are one file or
-// folder under two names, or if one contains the other.
+// folder under two names, if one contains the other, or if a link in one leads to the other.
 func checkDistinct(option string, list []source) error {
 	sharedRows := func(one, other source) error {
 		how := ", which are one file"
