@@ -94,8 +94,8 @@ func splitArgs(args []string) (attachArgs, beamArgs []string) {
 	return attachArgs, beamArgs
 }
 
-// setWorkerDefaults makes a remote runner start this program in processes as its workers.
-// Beam's own flags take precedence.
+// setWorkerDefaults makes a remote runner start this program for each of its workers. Beam's
+// own flags take precedence.
 func setWorkerDefaults() error {
 	if slices.Contains([]string{"", "prism", "PrismRunner"}, *runners.Runner) && *jobopts.Endpoint == "" {
 		return nil

@@ -110,8 +110,8 @@ func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) e
 	}, func(name, reason string) error { return w.recordFailure(ctx, s, name, reason) })
 }
 
-// commonPrefix returns the longest common prefix of part names for the shards numbered from
-// through to.
+// commonPrefix returns a common prefix of the names of all parts whose shard numbers are in
+// the range [from, to].
 func commonPrefix(from, to int) string {
 	a, b := fmt.Sprintf("%06d", from), fmt.Sprintf("%06d", to)
 	for n := range a {
@@ -182,7 +182,7 @@ func workerFor(s *scoreFn) (*worker, error) {
 	return w, nil
 }
 
-// pipeline is the engine of an audit. It scores shards with Beam.
+// pipeline scores the shards of an audit with Beam. It implements engine.Remote.
 type pipeline struct {
 	*storage
 	args         []string
@@ -191,8 +191,8 @@ type pipeline struct {
 	initialParts []string // names of the parts in cloud at the start
 }
 
-// newPipeline prepares an audit. If -o is a URL, it replaces this URL in the arguments with
-// a local folder.
+// newPipeline prepares an audit. If -o is a URL, it copies the audit there to a local
+// folder, and replaces the URL in the arguments with this folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
 	e := &pipeline{storage: s, args: args}
 	for i, arg := range args {

@@ -104,7 +104,7 @@ func parseAudit(t *testing.T, content []byte) (a audit.Audit) {
 	return a
 }
 
-// TestPrism checks that audits on Prism write the same files as attach audit. It covers
+// TestPrism checks that audits on Prism write the same audit.json as attach audit. It covers
 // local folders, a bucket, added files and resuming after a bad file.
 func TestPrism(t *testing.T) {
 	network, err := filepath.Abs("../testmodels/digits_resnet.onnx")
@@ -243,7 +243,7 @@ func TestPrism(t *testing.T) {
 }
 
 // TestTogether checks that small files are scored in groups and that a bad file does not
-// stop the others. A second run must score only the missing files.
+// stop the others. A second run must complete the audit after the file is repaired.
 func TestTogether(t *testing.T) {
 	models, err := filepath.Abs("../testmodels")
 	if err != nil {
@@ -324,8 +324,8 @@ func TestCommonPrefix(t *testing.T) {
 	}
 }
 
-// TestVersions checks that both modules use the same versions of the Parquet and
-// compression libraries. Otherwise, scores.parquet could have different bytes.
+// TestVersions checks that this module and the main module use the same versions of the
+// Parquet and compression libraries. Otherwise, scores.parquet could have different bytes.
 func TestVersions(t *testing.T) {
 	scaleMod, attachMod := string(readFile(t, "go.mod")), string(readFile(t, "../go.mod"))
 	for _, module := range []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"} {
@@ -336,7 +336,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestFlags checks that no flag of attach audit is also a flag of Beam.
+// TestFlags checks that splitArgs separates common flags of attach audit from flags of Beam.
 func TestFlags(t *testing.T) {
 	args := []string{"m.attach", "--x", "a", "-o", "b", "--every=3", "--fdr", ".1", "--verbose", "--model", "c", "--alpha", ".1", "--level", ".9", "--device", "0", "--threads", "1", "--batch", "2", "--groups", "d"}
 	attachArgs, beamArgs := splitArgs(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
