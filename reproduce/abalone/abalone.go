@@ -172,7 +172,7 @@ func levels() []float64 {
 // old is more probable.
 type prediction struct {
 	score, lower, upper float64 // median and interval bounds; in rings if classForm.rings is set
-	mean                float64 // probability of being old: a mean over levels, or the output of cross-entropy
+	mean                float64 // probability of being old: the mean of the label over levels, or from the rings, or from cross-entropy
 	predictedOld        bool    // predicted class
 	uncertainty         float64 // width of the interval, or the smaller class probability
 	mayBeYoung          bool    // reports whether the interval contains a score of the class young
@@ -223,8 +223,8 @@ func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64)
 	return predictions
 }
 
-// probabilityAbove returns the probability of a value above cut. It interpolates linearly
-// between the increasing quantiles.
+// probabilityAbove returns the probability of a value above threshold. It interpolates
+// linearly between the increasing quantiles.
 func probabilityAbove(quantiles []float32, levels []float64, threshold float64) float64 {
 	i, _ := slices.BinarySearch(quantiles, float32(threshold))
 	switch {
