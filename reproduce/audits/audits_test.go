@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMeasure checks the fraction of false discoveries and the power on normal scores. It
-// also checks that draws do not repeat rows.
+// TestMeasure checks the fraction of false discoveries, the power and the bounds on normal
+// scores. It also checks that draws do not repeat rows.
 func TestMeasure(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	normal := func(rows int, shift float64) []float64 {
