@@ -17,10 +17,10 @@ type direction struct {
 	Vector   []float64 // length h, norm 1
 	Variance float64   // variance of in-distribution features along the direction
 
-	// Seen is ‖Cᵀv‖²/k for a direction v and k certificates C. A shift of squared length 1,
-	// or an increase of the features' variance by 1, raises the expected score by Seen.
-	// Orthonormal certificates give values in [0, 1/k]. Seen is 0 in their null space
-	// because no shift there changes the score.
+	// Seen is ‖Cᵀv‖²/k for a direction v and k certificates C. A shift of length t raises the
+	// expected score by Slope·t + Seen·t². If the features' variance along v grows by 1, the
+	// expected score rises by Seen. Orthonormal certificates give values in [0, 1/k]. Seen is
+	// 0 in their null space because no shift there changes the score.
 	Seen float64
 	// Slope is 2·(Cᵀv)·(Cᵀμ)/k with the in-distribution mean μ. It is the derivative of the
 	// expected score by the length of a shift, at length 0.
