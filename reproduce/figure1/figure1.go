@@ -98,7 +98,7 @@ type toyCurves struct {
 	quantiles [][]float64 // by level
 	variants  []string
 	scores    [][]float64 // by variant
-	threshold []float64   // by variant: 95 % of held-out rows inside the data score lower
+	threshold []float64   // by variant: 95 % of held-out rows inside the data score at most this
 }
 
 func run(ctx context.Context, s *experiment.Settings) error {
@@ -188,7 +188,7 @@ func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p o
 }
 
 // measureIntervals measures the intervals of test rows, both unchanged and conformalized on
-// calibration rows.
+// calibration rows. It also measures the errors of the quantiles.
 func (r *toyResult) measureIntervals(head *mlp.Conditional, calibration, test gapToy) error {
 	q := head.Quantiles(experiment.AsColumn(test.x), levels())
 	for l, tau := range levels() {

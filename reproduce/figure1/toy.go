@@ -10,7 +10,8 @@ import (
 // known.
 type gapToy struct{ x, y []float64 }
 
-// These constants bound the ranges of x: the gap, the data and the plot.
+// The first six constants bound the ranges of x: the gap, the data and the plot. The last is
+// the rate of the exponential noise.
 const (
 	gapFrom, gapTo   = .5, 1.5
 	dataFrom, dataTo = 0., 2.
