@@ -71,8 +71,8 @@ func (c crossingCurves) crossingRate(method int, levels []int) float64 {
 	return rows
 }
 
-// integerTicks places up to about seven ticks at whole numbers. If the range is below 2, it
-// uses the default of gonum/plot.
+// integerTicks places at most eight ticks, at whole numbers. If the range is below 2, it
+// uses the default ticks of gonum/plot.
 type integerTicks struct{}
 
 func (integerTicks) Ticks(low, high float64) []plot.Tick {

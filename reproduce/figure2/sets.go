@@ -62,7 +62,7 @@ func chooseSets(names []string, data string) ([]crossingSet, error) {
 	return sets, nil
 }
 
-// file returns the file name of a UCI set.
+// file returns the file name of a UCI set, or the name of a toy.
 func (s crossingSet) file() string {
 	if s.uci == nil {
 		return s.name
