@@ -1,5 +1,5 @@
-// Package fusion selects how to fuse detectors of the last layer and of earlier layers. It
-// selects on all trained networks except one and measures the choice on that one.
+// Package fusion selects how to fuse detectors of the last layer and of earlier layers. For
+// each trained network, it selects on all the other networks and measures the choice on it.
 package fusion
 
 import (
@@ -294,8 +294,9 @@ func criteria() []criterion {
 	}
 }
 
-// choose returns the index of the candidate that is best on the networks by this criterion.
-func (g criterion) choose(all []record) int {
+// bestCandidate returns the index of the candidate that this criterion selects on the given
+// networks.
+func (g criterion) bestCandidate(all []record) int {
 	best, smallest := 0, math.Inf(1)
 	for i := range candidates() {
 		var aurocs, gaps []float64
@@ -359,7 +360,7 @@ func printTable(p *networks.Plan, all []record) error {
 		chosen := map[int]int{}
 		for i, heldOut := range all {
 			others := slices.Delete(slices.Clone(all), i, i+1)
-			c := g.choose(others)
+			c := g.bestCandidate(others)
 			chosen[c]++
 			for _, m := range heldOut.Sets {
 				s.add(heldOut.Network, m, m.Candidates[c])
