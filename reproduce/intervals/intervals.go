@@ -61,7 +61,7 @@ type Case struct {
 	Config   string  `json:"config"`   // text of ood.Params
 	Coverage float64 `json:"coverage"` // of the intervals, for example 0.95
 	Epochs   int     `json:"epochs"`   // of networks; 0 for trees
-	Keep     string  `json:"keep"`     // the epoch of the weights, best or last; empty for trees
+	Keep     string  `json:"keep"`     // the epoch of the weights, best or last; empty for trees and for defaults
 }
 
 func (k Case) Key() Case { return k }

@@ -11,7 +11,8 @@ import (
 )
 
 // TestCoverageError splits one data set many times. The mean and the standard deviation of
-// the coverage must match the theory, although all splits share the same rows.
+// the coverage must match the theory, although all splits share the same rows. With ties,
+// the standard deviation must not be larger.
 func TestCoverageError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	const nCal, nTest, alpha, splits = 39, 25, .1, 20000

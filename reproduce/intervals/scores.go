@@ -125,7 +125,8 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 	return r, ctx.Err()
 }
 
-// printScores prints one line for each set, in descending order of skew.
+// printScores prints one line for each case, ordered by coverage, by method and by falling
+// skew.
 func printScores(w io.Writer, cases []Case, seeds int, records map[Case]splitResult) {
 	splitResults := func(k Case) []splitResult {
 		var all []splitResult
