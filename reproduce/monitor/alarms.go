@@ -28,9 +28,9 @@ type outcome struct {
 func (o outcome) Key() stream { return o.stream }
 
 // falseAlarms counts alarms on streams that are exchangeable with their calibration rows.
-// Uniform scores are enough because the monitors use only ranks. The other martingales get
-// a tenth of the streams and of the rows, because one of them computes 100 exponentials for
-// each row.
+// Uniform scores are enough because the monitors use only ranks. The martingales of
+// nonconform get a tenth of the streams and of the rows, because one of them computes 100
+// exponentials for each row.
 func falseAlarms(ctx context.Context, s *experiment.Settings, steps int) (err error) {
 	results, err := experiment.OpenStore[stream, outcome](filepath.Join(s.Out, "alarms.jsonl"))
 	if err != nil {

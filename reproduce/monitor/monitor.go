@@ -154,8 +154,8 @@ func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (fl
 	return nil
 }
 
-// median returns the median delay in rows. It is infinite if less than half of the streams
-// raise an alarm.
+// median returns the median delay in rows, over the streams without an early alarm. It is
+// infinite unless more than half of these streams raise an alarm.
 func (d *drift) median(name string) float64 {
 	delays := slices.Sorted(slices.Values(d.delays[name]))
 	if middle := (d.streams - d.earlyAlarms[name]) / 2; middle < len(delays) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// martingale is one of nonconform's. It bets on each p-value as if it were uniform given
-// all earlier ones.
+// martingale is one of nonconform's martingales. Its bets are fair if each p-value is
+// uniform given all earlier p-values.
 type martingale struct {
 	name string
 	// bet returns the logarithm of the factor that multiplies the capital.
