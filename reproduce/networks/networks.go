@@ -1,5 +1,5 @@
-// Package networks finds trained classifiers and runs them on images for benchmarks of OOD
-// detection.
+// Package networks finds trained classifiers and runs them on images and texts for
+// benchmarks of OOD detection.
 package networks
 
 import (

@@ -84,8 +84,9 @@ func TestForeignImages(t *testing.T) {
 	}
 }
 
-// TestDrawnRows checks that rows have only the requested classes, with labels in their
-// order. It also checks the limit of rows, and that the seed determines the rows.
+// TestDrawnRows checks that rows have only the requested classes, and that a label is the
+// index of the row's class among these. It also checks the limit of rows, and that the seed
+// determines the rows.
 func TestDrawnRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set.npz")
 	pixels, labels := make([]uint8, 100), make([]uint8, 100)
