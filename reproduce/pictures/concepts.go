@@ -14,8 +14,8 @@ func plot(p *svg.Picture, left, top, w, h float64, x, y svg.Axis) svg.Plot {
 	return svg.Plot{Picture: p, Left: left, Top: top, W: w, H: h, XAxis: x, YAxis: y}
 }
 
-// twoUncertainties plots an interval that is wide if targets vary. Shaded regions without
-// data are flagged.
+// twoUncertainties plots an interval that is wide where targets vary. Regions in which
+// inputs are flagged are shaded.
 func twoUncertainties(m Measured) *svg.Picture {
 	p := svg.New(640, 380, "Two kinds of uncertainty on one regressor",
 		"The 90 % interval is narrow on the left and wide on the right, because the targets vary more there. Regions without training data are shaded: their inputs are flagged as unfamiliar.")
