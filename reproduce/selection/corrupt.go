@@ -83,8 +83,8 @@ func newCorruption(x ood.Tensor, seed uint64) *corruption {
 	return c
 }
 
-// corrupt returns a corrupted copy of x. start is the index of its first row. The result
-// for a row depends only on the seed and the index of the row.
+// corrupt returns a corrupted copy of x. start is the index of its first row. The random
+// numbers for a row depend only on the seed and the index of the row.
 func (c *corruption) corrupt(x ood.Tensor, start int) ood.Tensor {
 	x.Data = slices.Clone(x.Data)
 	width := len(x.Data) / x.Shape[0]

@@ -33,7 +33,8 @@ func (n identity) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error
 }
 
 // networkRows returns n rows of the given shape (channels first) as inputs and as features.
-// Channels differ in mean and spread.
+// Channels differ in mean and spread. It also returns a counter of the rows that the network
+// runs on.
 func networkRows(n int, shape ...int) (ood.Training, *int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	width := 1
@@ -55,8 +56,8 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	return ood.Training{Batch: b, Seed: 3}, rows
 }
 
-// makeCorruptedRows returns the corrupted rows that serve as out-of-distribution data, and
-// the rows from which they were made.
+// makeCorruptedRows returns in-distribution rows, and corrupted copies of them that serve as
+// out-of-distribution rows.
 func makeCorruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
 	t.Helper()
 	before := slices.Clone(training.Features.Data)
@@ -72,7 +73,7 @@ func makeCorruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) 
 }
 
 func TestCorruptedImages(t *testing.T) {
-	const height, width = 9, 12 // patches of 2×2 and 4×4 leave pixels over
+	const height, width = 9, 12 // grids of 2×2 and 4×4 patches leave pixels over
 	training, forwardRows := networkRows(2000, 2, height, width)
 	in, out := makeCorruptedRows(t, training)
 	if *forwardRows != in.Len() {

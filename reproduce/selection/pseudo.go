@@ -56,7 +56,7 @@ func makeTasks(ctx context.Context, criterion string, t ood.Training) ([]task, e
 // pseudoStream separates these random numbers from other uses of the same seed.
 const pseudoStream = 0x70736575646f
 
-// classFolds is the number of groups of classes. Each group is held out once.
+// classFolds is the largest number of groups of classes. Each group is held out once.
 const classFolds = 5
 
 // mixRows returns as many rows as b has. Each result is the midpoint between a row and a

@@ -76,10 +76,10 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(choose(ctx, p, results), results.Close())
+	return errors.Join(selectAndReport(ctx, p, results), results.Close())
 }
 
-func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) error {
+func selectAndReport(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) error {
 	var names []string
 	for _, m := range p.Methods {
 		names = append(names, m.Name)
