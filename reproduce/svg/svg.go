@@ -156,7 +156,7 @@ func (p *Picture) Rect(x, y, width, height, radius float64, class string) {
 	p.Raw(`<rect class="%s" x="%s" y="%s" width="%s" height="%s"%s/>`, class, formatNumber(x), formatNumber(y), formatNumber(max(width, 0)), formatNumber(max(height, 0)), rounded)
 }
 
-// Circle adds a disc, or a ring if class is a stroke class.
+// Circle adds a disc. If class also names a stroke class, the disc has an outline.
 func (p *Picture) Circle(x, y, r float64, class string) {
 	p.Raw(`<circle class="%s" cx="%s" cy="%s" r="%s"/>`, class, formatNumber(x), formatNumber(y), formatNumber(r))
 }
