@@ -27,8 +27,8 @@ type record struct {
 	// because the same rows choose the configuration.
 	Calibrated intervals.Measured `json:"cqr_reused"`
 	// Honest measures intervals conformalized on NCal validation rows, one half of all. The
-	// other half chooses the epoch and the parameters. It uses Choosing, the intervals
-	// conformalized on the choosing half itself.
+	// other half chooses the epoch and the parameters. Choosing measures the intervals that
+	// are conformalized on this other half. The configuration with the narrowest is chosen.
 	Honest   intervals.Measured `json:"cqr"`
 	Choosing intervals.Measured `json:"cqr_choosing"`
 	NCal     int                `json:"n_cal"`
@@ -158,8 +158,8 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 func inSmallGrid(m ood.Method, i int) bool {
 	config := fitting.Grid(m)[i]
 	if !m.Needs.Trainer {
-		// 1,000 trees cost little more than the first 100, and 100 are too few for the
-		// learning rates of the grid.
+		// Keep both numbers of trees. 1,000 trees cost little more than the first 100, and
+		// 100 are too few for the learning rates of the grid.
 		leaf, leaves := config["min_samples_leaf"]
 		return config["min_samples_split"] == 9. && (!leaves || leaf == 9. && config["learning_rate"].(float64) >= 1e-3)
 	}

@@ -53,7 +53,7 @@ func narrowest(records []record) cell {
 
 // conformalized chooses, for each seed, the model with the narrowest intervals on one half of
 // the validation rows, calibrated on that half. It then calibrates the chosen model on the
-// other half. tested is the number of test rows.
+// other half. testRows is the number of test rows.
 func conformalized(records []record, testRows int) cell {
 	c := bestPerSeed(records,
 		func(record) bool { return true },
