@@ -28,8 +28,8 @@ func paperRows() []paperRow {
 	certificates := func(loss string, epochs float64, lambdas ...any) []ood.Params {
 		return product(ood.Params{"loss": loss, "k": 100., "epochs": epochs}, axis{"lambda", lambdas})
 	}
-	// The grid repeats each configuration for three temperatures, although the logits do
-	// not depend on the temperature.
+	// The grid repeats the configuration with logits for three temperatures, although the
+	// logits do not depend on the temperature.
 	margins := func(shared ood.Params) []ood.Params {
 		all := product(shared, axis{"temperature", []any{1., 2., 10.}})
 		for range 3 {

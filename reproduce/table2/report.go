@@ -112,7 +112,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 		columns = append(columns, p.out)
 	}
 	printRow(w, "", columns)
-	sum := func(m ood.Method) float64 {
+	meanAUROC := func(m ood.Method) float64 {
 		var means []float64
 		for _, p := range pairs {
 			if c := p.cells[m.Name]; !c.empty() {
@@ -121,7 +121,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 		}
 		return summarise(means).Mean
 	}
-	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(sum(b), sum(a)) }) {
+	for _, m := range slices.SortedStableFunc(slices.Values(s.Methods), func(a, b ood.Method) int { return cmp.Compare(meanAUROC(b), meanAUROC(a)) }) {
 		var cells []string
 		for _, p := range pairs {
 			cells = append(cells, p.cells[m.Name].text())

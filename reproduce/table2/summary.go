@@ -223,9 +223,9 @@ func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 // wideGap is the minimum gap for which verdict lists a pair.
 const wideGap = .02
 
-// verdict returns a text on one method: its mean AUROC, the best single method (not fused)
-// and the largest gap on any pair. An additional line lists each pair with a gap above
-// wideGap. The text is empty if the method was not measured.
+// verdict returns a text on one method: its mean AUROC, the best other competing method
+// except fused, and the largest gap on any pair. Each pair with a gap above wideGap has a
+// further line. The text is empty if the method was not measured.
 func verdict(name string, all []methodSummary) string {
 	i := slices.IndexFunc(all, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {

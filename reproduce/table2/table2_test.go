@@ -160,8 +160,8 @@ func TestNetworkError(t *testing.T) {
 	}
 }
 
-// TestTable2 measures a network on generated images twice. The second run measures nothing.
-// A third run with an additional method measures only that method.
+// TestTable2 measures a network on digits twice. The second run measures nothing. A later
+// run with an additional method measures only that method.
 func TestTable2(t *testing.T) {
 	data, models := experimenttest.Digits(t)
 	out := t.TempDir()
@@ -290,7 +290,8 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestPaperTable measures one row of the paper's table over its grid.
+// TestPaperTable measures the rows of two methods of the paper's table over their grids. A
+// method that is not in the paper must be left out.
 func TestPaperTable(t *testing.T) {
 	data, models := experimenttest.Digits(t)
 	out := t.TempDir()
