@@ -147,8 +147,8 @@ func symmetric(m *mat.Dense) *mat.SymDense {
 func leadingEigenvector(m *mat.Dense) ([]float64, error) {
 	n, _ := m.Dims()
 	v := mat.NewVecDense(n, nil)
-	// Start from the column with the largest diagonal entry, which is not orthogonal to the
-	// eigenvector.
+	// Start from the column with the largest diagonal entry, which is hardly ever orthogonal
+	// to the eigenvector.
 	largest := slices.MaxFunc(experiment.Indices(n), func(i, j int) int { return cmp.Compare(m.At(i, i), m.At(j, j)) })
 	v.CopyVec(m.ColView(largest))
 	var next mat.VecDense

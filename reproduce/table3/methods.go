@@ -6,14 +6,15 @@ import "math/rand/v2"
 // absolute score means more confidence.
 type method struct {
 	name string
-	// score is nil for the methods of SQR, because SQR scores all pairs of a set at once.
+	// score is nil for sqr-m1, sqr-m3 and sqr-m5, because sqr scores all pairs of a set at
+	// once.
 	score func(x, y []float64, rng *rand.Rand) (float64, error)
 	// onRequest reports whether the method runs only if --methods names it.
 	onRequest bool
 }
 
 // methods returns the rows of the table. Two trivial baselines come first, then the methods
-// in the paper's order.
+// in the paper's order, and last two variants of sqr-m5.
 func methods() []method {
 	list := []method{
 		{name: "constant", score: constant}, {name: "coin", score: coin},

@@ -56,8 +56,8 @@ func mixtureLength(x []float64, order []int) float64 {
 }
 
 // update refits one component to the rows that it explains. A component costs two
-// parameters, so update removes it if it explains at most one row. The result reports
-// whether the component remains.
+// parameters, so update removes it if it explains at most one row and is not the only
+// component. The result reports whether the component remains.
 func (g *gaussians) update(c int, x []float64) bool {
 	const ridge = 1e-4
 	totals := g.totals()

@@ -76,8 +76,9 @@ func (s *settings) lines(cells []cell) [][]string {
 // tested reports whether the decisions have p-values.
 func (c cell) tested() bool { return c.decisions[0].p > 0 }
 
-// markdown returns three tables: accuracies next to the paper's, areas under the accuracy
-// curve, and accuracies among the pairs decided.
+// markdown returns a table of accuracies next to the paper's, and a table of areas under the
+// accuracy curve. If some decisions have p-values, a third table has the accuracies among
+// the pairs decided.
 func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) string {
 	w := new(strings.Builder)
 	cellsOf := func(m method) []cell {

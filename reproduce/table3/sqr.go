@@ -44,8 +44,8 @@ func (p levelPool) forRows(rows int) levelPool {
 // scores.
 //
 // The rows are split into random halves. A network is trained on one half and scored on the
-// other, and the result is the mean over seeds splits. One training run fits the networks
-// of all pairs, both directions and all halves.
+// other. The result is the mean over several splits, whose number is seeds. One training run
+// fits the networks of all pairs, both directions and all halves.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), appendix A.1. The paper takes 3000 steps of
 // gradient descent on all rows at a rate of 1e-4. This implementation uses mini-batches at
@@ -100,8 +100,8 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 		var fit, test []int
 		for seed := range s.seeds {
 			// Odd seeds use the complement of the preceding half, so all rows count
-			// equally. The marginal losses are equal over all rows, so they then add no
-			// noise.
+			// equally. Summed over all rows, x and y have nearly the same marginal losses,
+			// so these losses then add little noise.
 			if fit, test = test, fit; seed%2 == 0 {
 				order := rng.Perm(n)
 				fit, test = order[:n/2], order[n/2:]
@@ -234,8 +234,9 @@ func lossesByRow(n train.Network, pool levelPool, x, y []float64) rowLosses {
 // residual.
 func pinball(tau, residual float64) float64 { return max(tau*residual, (tau-1)*residual) }
 
-// bootstrap estimates a two-sided p-value. It counts how often the sum of contributions
-// drawn with replacement has the other sign than the score. The networks are not retrained.
+// bootstrap estimates a two-sided p-value. It draws contributions with replacement, and
+// counts how often their sum does not have the sign of the score. The networks are not
+// retrained.
 func bootstrap(score float64, contributions []float64, rng *rand.Rand) verdict {
 	opposite := 0
 	for range bootstrapResamples {
