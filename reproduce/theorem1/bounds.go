@@ -3,9 +3,9 @@ package theorem1
 import "math"
 
 // Response is the distribution of ‖z‖² for a Gaussian vector z with mean 0 and independent
-// components. Certificates map Gaussian features to such a z. Certificates.Score is the
-// mean of the squares instead of the sum. Theorem 1 of the paper bounds the upper tail of
-// ‖z‖².
+// components. Certificates map Gaussian features to such a z. The score of a detector of
+// certificates is the mean of the squares instead of the sum. Theorem 1 of the paper bounds
+// the upper tail of ‖z‖².
 type Response struct {
 	Variances []float64 // variances of the components; not negative
 }

@@ -79,8 +79,9 @@ type tailRow struct {
 	responses, samplesAbove                 int
 }
 
-// violated reports whether the printed bound lies below the exact tail. If there is no
-// exact tail, the empirical tail must exceed the bound by more than three standard errors.
+// violated reports whether the printed bound lies below the exact tail. If there is no exact
+// tail, more samples must exceed t than the bound allows. The excess must be larger than
+// three standard errors plus three samples.
 func (r tailRow) violated() bool {
 	if !math.IsNaN(r.exact) {
 		return r.printed < r.exact
