@@ -27,12 +27,12 @@ type Attached struct {
 	keepInputs bool // rows must contain the model's inputs, because the detector runs the model
 }
 
-// OpenFor opens the model that a .attach file was fitted on. If path is empty, it opens the
-// model at the path that the file stores. Otherwise path is used as in Open. The .attach
-// file also determines which tensors are read, so Feature, Output, Layers and EarlierLayers
-// of o are ignored. If the model is a different one, the error wraps
-// [attach.ErrWrongModel]. If there is no model at the stored path, it wraps
-// [attach.ErrNoModel].
+// OpenFor opens the model that a .attach file was fitted on. If path is empty, it opens
+// the model at the path that the file stores. Otherwise path is used as in Open. The
+// .attach file also determines which tensors are read, so Feature, Output, Layers and
+// EarlierLayers of o are ignored. If the model is a different one, the error wraps
+// [attach.ErrWrongModel]. If path is empty and the .attach file stores no path, or nothing
+// exists at the stored path, the error wraps [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
 	a := &Attached{keepInputs: b.RunsNetwork()}
 	if b.Preprocess != nil {
@@ -67,11 +67,11 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	return a, nil
 }
 
-// Predict predicts encoded images, for example JPEG or PNG files. [preprocess.Decode] lists
-// the formats. Predict decodes and prepares each image, runs the model on all of them at
-// once, and passes the result to p. The Predictor p must come from the same .attach file.
-// An error names the image, counted from 0. If an image cannot be decoded, the error wraps
-// [preprocess.ErrImage].
+// Predict predicts encoded images, for example JPEG or PNG files. [preprocess.Decode]
+// lists the formats. Predict decodes and prepares each image, runs the model on all of
+// them at once, and passes the result to p. The Predictor p must come from the same
+// .attach file. If an image cannot be decoded or prepared, the error names it, counted
+// from 0. If it cannot be decoded, the error wraps [preprocess.ErrImage].
 func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
 	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
 	if err != nil {
@@ -134,9 +134,9 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	return p.Predict(ctx, r)
 }
 
-// Rows runs the model on blocks of rows, in order, and yields rows for Predict. For
-// example, x.Blocks makes such blocks. Rows stops at the first error. Integers are passed
-// as float32 numbers, and images as the output of Preprocess.
+// Rows runs the model on blocks of rows, in order, and yields rows for Predictor.Predict.
+// For example, [ood.InputBlock.Blocks] makes such blocks. Rows stops at the first error.
+// Integers are passed as float32 numbers, and images as the output of Preprocess.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		if !a.keepInputs {
@@ -168,7 +168,8 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 }
 
 // Run runs the model on one block of rows in memory, like Rows. If the rows fit into one
-// run of the model, Run neither copies them nor starts a goroutine.
+// run of the model, Run usually neither copies them nor starts a goroutine. Exceptions are
+// rows that differ in length, and models with a tokenizer or a fixed batch.
 func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
 	batch, err := a.runOnce(ctx, x)
 	switch {

@@ -25,7 +25,7 @@ const mlDomain = "ai.onnx.ml"
 const inputsAndOutputsName = "attach/inputs-and-outputs"
 
 // estimators are the operators of the classical domain that predict. Other operators of
-// this domain only prepare data.
+// this domain only prepare data or convert results.
 var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
@@ -102,8 +102,8 @@ func (s modelBuilder) columnSource(tensor string) string {
 }
 
 // tableInputs returns the numeric inputs of the model that a tensor depends on. It returns
-// nil if one of them is not a column or a table, because such inputs have more than two
-// axes.
+// nil if one of them is not a column or a table of known width. A table of real numbers
+// may have any width.
 func (s modelBuilder) tableInputs(tensor string) []string {
 	deps := ancestors(s.graph, tensor)
 	var names []string
@@ -127,7 +127,7 @@ var passThroughOps = []string{"ArrayFeatureExtractor", "Cast", "Concat", "Featur
 func passesThrough(n *pb.NodeProto) bool { return slices.Contains(passThroughOps, n.GetOpType()) }
 
 // handlesNaN reports whether the model handles NaN in a tensor, because every NaN reaches
-// trees or an imputer for NaN.
+// trees, an imputer for NaN or an IsNaN node.
 func handlesNaN(g *onnx.Graph, tensor string) bool {
 	handled := false
 	for n := range readers(g, tensor, passesThrough) {
@@ -195,8 +195,8 @@ func (s modelBuilder) taskOf(w *walk) attach.Task {
 	return task
 }
 
-// mlNodesBefore yields the classical nodes that a tensor depends on, in the graph's
-// order. Standard nodes that replace classical nodes are included.
+// mlNodesBefore yields the classical nodes that a tensor depends on, in the graph's order.
+// If standard nodes replace a linear model, only the cast of its input is included.
 func (s modelBuilder) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	deps := ancestors(s.graph, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
@@ -212,7 +212,8 @@ func (s modelBuilder) mlNodesBefore(tensor string) iter.Seq[*pb.NodeProto] {
 }
 
 // classNames returns the names of the classes, in the order of the output columns. It
-// returns nil if the model numbers its classes 0, 1, ….
+// returns nil if the names are unknown or do not identify the classes, or if they are only
+// the numbers 0, 1, ….
 func (s modelBuilder) classNames(w *walk) []string {
 	var names []string
 	deps := ancestors(s.graph, w.output)
@@ -220,7 +221,7 @@ func (s modelBuilder) classNames(w *walk) []string {
 		found := s.classNamesIn(n)
 		switch {
 		case n.GetDomain() != mlDomain || len(found) < 2 || len(n.GetOutput()) == 0:
-		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, deps[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], unusedSuffix)]:
+		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, deps[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], ownScoresSuffix)]:
 			names = found // the last node with names is nearest to the output
 		}
 	}

@@ -28,12 +28,12 @@ func TestDense(t *testing.T) {
 	}
 	add := func(b *onnx.Builder, y string) string { return b.Node("Add", []string{y, b.Initializer("b", headB)}) }
 	for name, k := range map[string]struct {
-		opset int64
-		head  func(b *onnx.Builder, phi string)
-		w, b  []float32   // want of Last; nil means headW and headB
-		task  attach.Task // "" means "unknown"
-		norm  string
-		cause bool // whether Exact should be false
+		opset   int64
+		head    func(b *onnx.Builder, phi string)
+		w, b    []float32   // expected values of Last; nil means headW and headB
+		task    attach.Task // "" means "unknown"
+		norm    string
+		inexact bool // whether Exact should be false
 	}{
 		"gemm":        {head: func(b *onnx.Builder, p string) { addOutput(b, gemm(b, p)) }},
 		"gemm opset7": {opset: 7, head: func(b *onnx.Builder, p string) { addOutput(b, gemm(b, p)) }},
@@ -102,7 +102,7 @@ func TestDense(t *testing.T) {
 		}, w: []float32{1, 2, -1, .5, -2, 1, .25, 1}, b: []float32{-.5, 4}},
 		"activation behind": {head: func(b *onnx.Builder, p string) {
 			addOutput(b, b.Node("Relu", []string{gemm(b, p)}))
-		}, cause: true},
+		}, inexact: true},
 		"labels as first output": {head: func(b *onnx.Builder, p string) {
 			y := gemm(b, p)
 			b.Output(b.Node("ArgMax", []string{y}, onnx.Attr("axis", 1), onnx.Attr("keepdims", 0)), pb.TensorProto_INT64, "n")
@@ -128,7 +128,7 @@ func TestDense(t *testing.T) {
 			if i.Feature.Tensor != "Relu" || i.Feature.Width != h || i.OutputsWidth != len(k.b) || i.Task != k.task || i.Normaliser != k.norm {
 				t.Errorf("found %+v, task %s, %d outputs, normaliser %q", *i.Feature, i.Task, i.OutputsWidth, i.Normaliser)
 			}
-			if i.Exact == k.cause || i.Exact != (i.ExactReason == "") {
+			if i.Exact == k.inexact || i.Exact != (i.ExactReason == "") {
 				t.Errorf("exact %v: %q", i.Exact, i.ExactReason)
 			}
 			checkNear(t, "W", m.Last().Weight.Data, k.w, 1e-6)
@@ -141,7 +141,7 @@ func TestDense(t *testing.T) {
 			got := runAll(t, m, []int{5, 3}, x)
 			checkNear(t, "φ", got.Features.Data, trunkOf(x), 1e-6)
 			want := affine(trunkOf(x), k.w, k.b, h)
-			if k.cause {
+			if k.inexact {
 				for j := range want {
 					want[j] = max(0, want[j])
 				}

@@ -27,7 +27,8 @@ func dropoutNet(t testing.TB, opset int64) string {
 	}, "n", 3)
 }
 
-// dropoutPasses returns the logits of n passes with dropout, for rows whose first number is start.
+// dropoutPasses returns the logits of n passes with dropout, for rows that are numbered
+// from start.
 func dropoutPasses(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n int, p float64, seed uint64) []float32 {
 	t.Helper()
 	block := ood.BlockOf(shape, x)

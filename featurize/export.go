@@ -24,8 +24,9 @@ type ExportOptions struct {
 	// Model is the path of the model. OpenFor explains which paths are possible.
 	Model string
 	// OnlyHeads exports only the heads: the detector and the interval model, without the
-	// original model. The inputs of this graph are features, logits and the earlier layers
-	// layer_0, layer_1 ….
+	// original model. The inputs of this graph are those of features, logits, gaps (marks
+	// of empty cells) and the earlier layers layer_0, layer_1, … that the .attach file
+	// needs.
 	OnlyHeads bool
 	// Sets selects how classes are ranked for prediction sets: "lac" (also ""), "aps",
 	// "raps" or "saps". See attach.PredictOptions.Sets. "none" exports no sets.
@@ -47,17 +48,19 @@ type Exported struct {
 	Notes []string
 }
 
-// Export writes an ONNX model to path. It contains the model that a .attach file was fitted
-// on, and returns the results of the detector and the interval model as additional outputs.
-// These outputs are tensors, and docs/guides/export.md describes them. They agree with
-// Predictor.Predict on the features from Attached. If a method cannot be expressed as a
-// graph, Export writes nothing and returns an error with the reason. Export refuses to
-// overwrite the original model, its weights or a .attach file.
+// Export writes an ONNX model to path. It contains the model that a .attach file was
+// fitted on, and returns the results of the detector and the interval model as additional
+// outputs. These outputs are tensors, and docs/guides/export.md describes them. They agree
+// with Predictor.Predict on the features from Attached. If a method cannot be expressed as
+// a graph, Export writes nothing and returns an error with the reason. However, if only
+// the interval model cannot be expressed and there is a detector, Export leaves out the
+// intervals. Export refuses to overwrite the original model, its weights or a .attach
+// file.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
 	if err := checkOverwrite(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
 	}
-	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
+	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rowAxis: "rows"}}
 	var err error
 	if o.OnlyHeads {
 		e.builder = onnx.NewBuilder("attach", headsOpset)
@@ -139,8 +142,8 @@ func modelFiles(path string) (files []os.FileInfo) {
 const (
 	// ownPrefix starts the names of the added outputs and the optional inputs.
 	ownPrefix = "attach."
-	// rowsPrefix starts the names of the tensors that hold features, logits and earlier
-	// layers.
+	// rowsPrefix starts the names of the tensors that hold features, logits, earlier
+	// layers and marks of empty cells.
 	rowsPrefix = "attach/rows/"
 )
 
@@ -192,9 +195,9 @@ func (e *exporter) addModel(ctx context.Context, o ExportOptions) error {
 	}
 	in := a.Model.inputs[0]
 	if n := a.Model.inputs.fixedBatch(); n > 0 {
-		e.opts.rows = n
+		e.opts.rowAxis = n
 	} else if len(in.axes) > 0 && in.axes[0] != "" {
-		e.opts.rows = in.axes[0]
+		e.opts.rowAxis = in.axes[0]
 	}
 	e.builder = onnx.Extend(g.Model)
 	tensorOf := func(i, width int) graph.Tensor {

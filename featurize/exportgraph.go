@@ -37,14 +37,15 @@ type graphWriter struct {
 type graphOptions struct {
 	alpha, level float64 // defaults of the optional inputs; 0 means the value in the .attach file
 	sets         string  // see ExportOptions.Sets
-	rows         any     // name or size of the first axis of the outputs, for Builder.Input
+	rowAxis      any     // name or size of the row axis of inputs and outputs, for Builder.Input
 }
 
 // writeGraph appends the computations of a .attach file to a graph. rows names the graph's
 // tensors for features, logits and so on, which are float32 and n×width. If rows is empty,
 // the tensors that the file needs become inputs of the graph. The result omitted lists the
 // parts that were left out, with reasons. If a method cannot be expressed as a graph,
-// writeGraph returns an error.
+// writeGraph returns an error. An interval model that cannot be expressed is only left out
+// if there is a detector.
 func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (omitted []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
 	if err != nil {
@@ -52,7 +53,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	}
 	o.alpha, o.level, o.sets = p.Options().Alpha, p.Options().Level, cmp.Or(o.sets, conformal.LAC)
 	if rows.Features.Cols() == 0 {
-		rows = rowInputs(b, to, o.rows)
+		rows = rowInputs(b, to, o.rowAxis)
 	}
 	w := &graphWriter{bundle: b, builder: to, opts: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
@@ -118,8 +119,8 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 	return in
 }
 
-// standardise applies the same scaling as Scaling.Apply. A row that contains an infinity
-// becomes NaN.
+// standardise applies the same scaling as Scaling.Apply, except that an infinity becomes
+// NaN.
 func (w *graphWriter) standardise() {
 	mean, deviation := w.bundle.Scaling()
 	x := w.rows.Features
@@ -138,7 +139,7 @@ func (w *graphWriter) standardise() {
 // node of the graph must be the one that made x, because the output of that node is
 // renamed.
 func (w *graphWriter) addOutput(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
-	axes := []any{w.opts.rows}
+	axes := []any{w.opts.rowAxis}
 	for _, d := range dims {
 		axes = append(axes, d)
 	}

@@ -78,8 +78,8 @@ func findModel(path string) (model, dir string, err error) {
 	return "", "", fmt.Errorf("%s: the folder has several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
 }
 
-// exporterDir returns the folder that an exporter wrote a model to, or "". Such a
-// folder contains a config.json with a known key.
+// exporterDir returns the folder that an exporter wrote a model to, or "". Such a folder
+// contains a config.json with model_type, architectures or id2label.
 func exporterDir(model string) string {
 	dirs := []string{filepath.Dir(model)}
 	if absPath, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(absPath)) == "onnx" {
@@ -95,8 +95,8 @@ func exporterDir(model string) string {
 	return ""
 }
 
-// readFolder reads the files beside a model. If a file cannot be used, readFolder returns
-// no error but lists the file in unused.
+// readFolder reads the files beside a model. If the content of a file cannot be used,
+// readFolder returns no error but lists the file in unused.
 func readFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir}
 	if dir == "" {
@@ -207,9 +207,9 @@ func (f *folder) markUnusable(name string, why error) {
 	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
 }
 
-// classes returns the names of the classes. It returns nil if there are no names, or if the
-// names only repeat the numbers of the classes. If a class has no name, it returns nil and
-// marks the configuration as unusable.
+// classes returns the names of the classes. It returns nil if there are no names, or if
+// the names only repeat the numbers of the classes. If a class has no name, it returns nil
+// and marks the configuration as unusable.
 func (f *folder) classes() []string {
 	names := make([]string, len(f.config.Names))
 	generic := 0

@@ -52,9 +52,9 @@ func (list inputs) emptyCells(c chunk) blas32.General {
 	return m
 }
 
-// writeGaps appends nodes to a graph that compute the same as gaps. The graph must contain
-// these inputs. version is the graph's version of the classical operators, or 0 if it has
-// none. If no cell can be empty, writeGaps returns the zero Tensor.
+// writeGaps appends nodes to a graph that compute the same as emptyCells. The graph must
+// contain these inputs. version is the graph's version of the classical operators, or 0 if
+// it has none. If no cell can be empty, writeGaps returns the zero Tensor.
 func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 	var columns []graph.Tensor
 	for _, i := range list.cellInputs() {

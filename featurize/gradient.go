@@ -19,10 +19,10 @@ type GradientOptions struct {
 	// that the model does not have, Gradients returns an error.
 	Of ood.Scalar
 	// Tensor names the tensor to differentiate with respect to. It must be computed from
-	// the inputs, and its first axis must be the row axis. By default it is the only input,
-	// or the only input that holds real numbers and is not a mask. If there is no such
-	// input, the error wraps ood.ErrNotDifferentiable. If rows of tokens differ in length,
-	// the gradient of each row has the length of that row.
+	// the inputs, and its first axis must be the row axis. By default it is the only
+	// input, or else the only required input that holds real numbers and is not a mask. If
+	// there is no such input, the error wraps ood.ErrNotDifferentiable. If rows of tokens
+	// differ in length, the gradient of each row has the length of that row.
 	Tensor string
 	// Batch is the number of rows in one run. The default is the Batch of Options, or fewer
 	// rows if inputs are large, because the activations of a whole batch are kept in
@@ -33,8 +33,8 @@ type GradientOptions struct {
 // GradientBatch holds a batch of rows and their gradients.
 type GradientBatch struct {
 	ood.Batch // features φ and logits
-	// Gradient has the name and the shape of the tensor that was differentiated with
-	// respect to. Its first axis is the row axis.
+	// Gradient holds the gradients with respect to one tensor, and has the name and the
+	// shape of that tensor. Its first axis is the row axis.
 	Gradient ood.Tensor
 }
 

@@ -115,7 +115,7 @@ func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o fea
 }
 
 // TestGradients checks that the gradient of each scalar equals central differences, for
-// operator sets 9 to 21.
+// several operator sets from 9 to 21.
 func TestGradients(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 7)
@@ -235,7 +235,7 @@ func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	return g
 }
 
-// TestGradientFormats checks that all element types of the input, and a fixed batch, give
+// TestGradientFormats checks that inputs of several element types, and a fixed batch, give
 // the same gradient.
 func TestGradientFormats(t *testing.T) {
 	rt := runtime(t)

@@ -88,8 +88,8 @@ func (m *Model) findLengthInput(ctx context.Context, g *onnx.Graph, tensor strin
 // isReal reports whether the input takes real numbers.
 func (in input) isReal() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elemType)) }
 
-// realInput returns the input to differentiate with respect to: the only input of the model, or
-// the only one that holds real numbers.
+// realInput returns the input to differentiate with respect to: the only input of the
+// model, or else the only required one that holds real numbers and is not a mask.
 func (list inputs) realInput() (input, error) {
 	if len(list) == 1 {
 		return list[0], nil

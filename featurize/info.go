@@ -13,14 +13,15 @@ type Info struct {
 	IRVersion int64   `json:"ir_version"`
 	Inputs    []Value `json:"inputs"`
 	Outputs   []Value `json:"outputs"`
-	// Task is "classification" if a Softmax, LogSoftmax or Sigmoid normalizes the output,
-	// or if the output has at least three columns. It is "regression" if the output has one
-	// column and no Sigmoid. It is "embedding" if the model makes no predictions. Then the
-	// feature is the mean of the last layer over positions. For trees and similar models,
-	// the operators determine the task. Otherwise Task is "unknown", because two columns
-	// may be two classes or two targets.
+	// Task comes from the config.json in Folder if it implies a task. Otherwise Task is
+	// "classification" if a Softmax, LogSoftmax or sigmoid normalizes the output, or if
+	// the output has at least three columns. It is "regression" if the output has one
+	// column and no sigmoid. It is "embedding" if the model makes no predictions. Then the
+	// feature is the output of embeddings, averaged over positions. For trees and similar
+	// models, the operators determine the task. In all other cases Task is "unknown",
+	// because two columns may be two classes or two targets.
 	Task attach.Task `json:"task"`
-	// Feature is nil if no linear layer was found and the caller named no tensor.
+	// Feature is nil if Open returns a NoLinearLayerError.
 	Feature      *Feature `json:"feature"`
 	OutputsWidth int      `json:"outputs_width"` // number of outputs c; 0 if unknown
 	// Layers lists the earlier layers that are read, starting with the one nearest to the
@@ -79,8 +80,10 @@ type Value struct {
 type Feature struct {
 	Tensor string `json:"tensor"`
 	Width  int    `json:"width"` // number of features h; 0 if unknown
-	Node   string `json:"node"`  // the linear layer, or "" if the caller named the tensor
-	Op     string `json:"op"`
+	// Node is the linear layer. If the caller named the tensor, Node is the node that
+	// computes it. If there is none, Node is empty.
+	Node string `json:"node"`
+	Op   string `json:"op"`
 	// Of lists the tensors that are concatenated to form φ if the model has no linear
 	// layer. They are the inputs of its trees or similar operators, followed by its
 	// predictions. If there are no such operators, the model's own inputs take their place.

@@ -33,9 +33,8 @@ type affineStep struct {
 	reversed bool   // whether the constant is the left operand
 }
 
-// findLastLayer walks back from an output to its last linear layer. If it finds none, the error
-// names the node where the walk ended, and the result contains what the walk recorded
-// before.
+// findLastLayer walks back from an output to its last linear layer. If it finds none, the
+// error says where the walk ended, and the result contains what the walk recorded before.
 func findLastLayer(k *constants, output string) (*walk, error) {
 	w := &walk{output: output, logits: output, predictions: output}
 	tensor := output
@@ -197,8 +196,8 @@ func weightScale(k *constants, tensor string) string {
 	return ""
 }
 
-// recordLayer checks that a node is a linear layer logits = Wφ + b with constant W, and records
-// where its input φ is read.
+// recordLayer checks that a node is a linear layer logits = Wφ + b with constant W and b,
+// and records where its input φ is read.
 func (w *walk) recordLayer(k *constants, n *pb.NodeProto) error {
 	in := n.GetInput()
 	s := linearOps[n.GetOpType()]

@@ -72,9 +72,9 @@ func (s modelBuilder) findLayers(ctx context.Context, feature view, o Options) (
 	return nil, nil
 }
 
-// namedLayers returns views of the layers with the given names, which were chosen by an
-// earlier call. If a layer is the input of a linear layer, it is averaged over positions in
-// the same way as in that call.
+// namedLayers returns views of the layers with the given names. If a layer is the input of
+// a linear layer, it is averaged over positions in the same way as in findLayers. So the
+// names that findLayers picked give the same views again.
 func (s modelBuilder) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
 	var tokens []string // layers whose number of axes must be determined
@@ -141,8 +141,9 @@ func pickEvenly(all []view, n int) []view {
 	return picked
 }
 
-// layersBefore lists the inputs of the linear layers before a tensor, in the graph's order.
-// It skips the input of the first linear layer, because that is the model's own input.
+// layersBefore lists the inputs of the linear layers before a tensor, in the graph's
+// order. It skips linear layers that no other linear layer precedes, because they read the
+// model's own inputs.
 func (s modelBuilder) layersBefore(tensor string) []view {
 	downstream := map[string]bool{} // tensors that depend on a linear layer
 	seen := map[string]bool{tensor: true}

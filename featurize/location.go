@@ -18,9 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// modelBuilder builds a Model in three steps. locate finds the tensors to read, expose opens a
-// session that returns them, and probe runs the session on random rows. Each step returns
-// what the next step needs.
+// modelBuilder builds a Model in three steps. locate finds the tensors to read, expose
+// opens a session that returns them, and probe runs the session on random rows. Each step
+// returns what the next step needs.
 type modelBuilder struct {
 	*constants
 	inputs      inputs
@@ -40,8 +40,9 @@ type location struct {
 	layers     []view      // earlier layers
 }
 
-// locate finds the features φ. They are the tensor that the caller names, or else the input
-// of the last linear layer. If there is neither, locate returns a NoLinearLayerError.
+// locate finds the features φ. They are the tensor that the caller names, or else the
+// output of embeddings, the input of the last linear layer, or inputsAndOutputsName. If
+// there is none of these, locate returns a NoLinearLayerError.
 func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
@@ -89,7 +90,7 @@ func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err er
 	return s.locateLayers(ctx, l, o)
 }
 
-// locateLayers finds the earlier layers, and the mask that means over tokens must follow.
+// locateLayers finds the earlier layers, and sets the masks for averages over tokens.
 func (s modelBuilder) locateLayers(ctx context.Context, l location, o Options) (location, error) {
 	var err error
 	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
@@ -157,12 +158,12 @@ func (s modelBuilder) describe(l location) Info {
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
 	info.Classes, info.ClassNumbers = l.classes, numbersOf(l.classes)
 	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.concat, Standardised: l.mixedUnits}
-	reader := l.layerNode
+	featureNode := l.layerNode
 	if l.isNamed {
-		reader = s.graph.Producer(l.feature.tensor)
+		featureNode = s.graph.Producer(l.feature.tensor)
 	}
-	if reader != nil {
-		info.Feature.Node, info.Feature.Op = s.graph.NodeName(reader), reader.GetOpType()
+	if featureNode != nil {
+		info.Feature.Node, info.Feature.Op = s.graph.NodeName(featureNode), featureNode.GetOpType()
 	}
 	for _, v := range l.layers {
 		info.Layers = append(info.Layers, attach.Layer{Tensor: v.tensor})
@@ -294,8 +295,8 @@ var embeddingNames = [...]string{"sentence_embedding", "last_hidden_state", "tok
 // PyTorch use a number as the name.
 var embeddingOutput = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
 
-// embedding returns the feature of a model that makes no predictions, or "" for other
-// models.
+// embedding returns the feature of a model that makes no predictions, or "" if there are
+// predictions or the caller names an output.
 func (s modelBuilder) embedding(o Options) string {
 	outputs := s.graph.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !embeddingOutput.MatchString(v.GetName()) }) {

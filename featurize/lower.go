@@ -23,8 +23,9 @@ var lowerings = map[string]func(n *pb.NodeProto, name string) []*pb.NodeProto{
 	"LinearClassifier": lowerClassifier, "LinearRegressor": lowerRegressor, "TreeEnsembleClassifier": lowerTrees, "SVMClassifier": lowerSVM,
 }
 
-// lower replaces linear models of the classical domain by standard operators, because only
-// layers of standard operators can be found, read and differentiated. It changes g.Model.
+// lower replaces nodes of the classical domain as lowerings describes. Linear models
+// become standard operators, because only layers of standard operators can be found, read
+// and differentiated. lower changes g.Model.
 func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	body := g.Model.GetGraph()
 	var nodes []*pb.NodeProto
@@ -107,7 +108,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 		// z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
 	}
-	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
+	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), renameScores(n, name, n.GetAttribute()))
 }
 
 // areNegatives reports whether the scores of two classes are the negatives of each other.
@@ -132,16 +133,18 @@ func scaled(v []float32, factor float32) []float32 {
 	return out
 }
 
-// unusedSuffix is the suffix of scores that no node reads, because lower replaced them.
-// Without the suffix, the name is the name of the tensor that replaces the scores.
-const unusedSuffix = "/attach/unread"
+// ownScoresSuffix is the suffix of the scores that a classifier computes itself, if lower
+// replaces its scores. For a linear classifier, no node reads these scores, and the name
+// without the suffix is the name of the tensor that replaces them. For other classifiers,
+// the node that replaces the scores reads them.
+const ownScoresSuffix = "/attach/unread"
 
-// labelsOnly returns a copy of a classifier node that only provides the labels. Its scores
-// get the suffix unusedSuffix.
-func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
+// renameScores returns a copy of a classifier node with the given attributes. The scores
+// of the copy get the suffix ownScoresSuffix.
+func renameScores(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
 		OpType: n.OpType, Domain: n.Domain, Name: new(name), Attribute: attrs,
-		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + unusedSuffix},
+		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + ownScoresSuffix},
 	}
 }
 
@@ -166,7 +169,7 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 			attrs[i] = onnx.Attr("post_transform", "NONE")
 		}
 	}
-	scores := labelsOnly(n, name, attrs)
+	scores := renameScores(n, name, attrs)
 	return []*pb.NodeProto{scores, node("Softmax", scores.GetOutput()[1:], n.GetOutput()[1])}
 }
 
@@ -178,6 +181,6 @@ func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || postTransform(n) != "NONE" {
 		return nil
 	}
-	scores := labelsOnly(n, name, n.GetAttribute())
+	scores := renameScores(n, name, n.GetAttribute())
 	return []*pb.NodeProto{scores, node("Neg", scores.GetOutput()[1:], n.GetOutput()[1])}
 }

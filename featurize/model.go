@@ -60,8 +60,7 @@ type Model struct {
 	session   *ort.Session
 	inputs    inputs
 	batchSize int // number of rows in one run
-	// maxPositions bounds the number of token positions in one run. It is 0 if the caller set
-	// the number of rows.
+	// maxPositions bounds the number of token positions in one run. 0 means no bound.
 	maxPositions int
 	fixedBatch   bool // whether every run has exactly batchSize rows
 	lastLayer    *ood.Linear
@@ -77,11 +76,11 @@ type Model struct {
 	dropouts int
 }
 
-// Open reads an ONNX model, finds its last linear layer and prepares the model to run. Path
-// is the model or an exporter's folder. The folder must contain the model as model.onnx,
-// onnx/model.onnx or the only .onnx file. Open needs a linear layer, columns that replace
-// it (see Feature.Of) or Options.Feature. Otherwise it returns a *NoLinearLayerError, which
-// lists candidate tensors.
+// Open reads an ONNX model, finds its last linear layer and prepares the model to run.
+// Path is the model or an exporter's folder. The folder must contain the model as
+// model.onnx, onnx/model.onnx or the only .onnx file. Open needs a linear layer, an output
+// of embeddings, columns that replace the layer (see Feature.Of) or Options.Feature.
+// Otherwise it returns a *NoLinearLayerError, which lists candidate tensors.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	path, dir, err := findModel(path)
 	if err != nil {
@@ -183,15 +182,15 @@ func (m *Model) setUp(ctx context.Context, s modelBuilder, o Options) error {
 		return ctx.Err()
 	}
 	s.exportFiles.describe(&m.info)
-	// An error of dropLayers does not matter here, because Dropout returns it later.
+	// An error of findDropLayers does not matter here, because Dropout returns it later.
 	if layers, err := findDropLayers(s.graph, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
 	}
 	return nil
 }
 
-// Inspect opens a model and returns its Info. If the model has no linear layer, Inspect
-// returns an Info without a Feature, and no error.
+// Inspect opens a model and returns its Info. If Open returns a NoLinearLayerError,
+// Inspect returns an Info without a Feature, and no error.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
 	if noLayer, ok := errors.AsType[*NoLinearLayerError](err); ok {
@@ -208,12 +207,14 @@ func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 func (m *Model) Info() Info { return m.info }
 
 // Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil if its weights are
-// unknown. The caller must not change it. Info.Exact reports whether the equation is exact.
+// unknown or it does not read φ. The caller must not change it. Info.Exact reports whether
+// the equation is exact.
 func (m *Model) Last() *ood.Linear { return m.lastLayer }
 
 // InputShape returns the shape of one row of the only required input, without the batch
 // axis. If several inputs are required, it returns the shape of the first input that takes
-// images. A size of −1 may vary, and a nil shape is unknown. Info.Inputs lists all inputs.
+// images. A size of −1 may vary. The result is nil if the shape is unknown, or if none of
+// several inputs takes images. Info.Inputs lists all inputs.
 func (m *Model) InputShape() []int {
 	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.isOptional() })
 	in := &m.inputs[i]

@@ -94,7 +94,7 @@ func (s modelBuilder) sharesScale() bool {
 	})
 }
 
-// addPadding appends the given number of padding positions to rows of tokens.
+// addPadding adds the given number of padding positions to each row of tokens.
 func (m *Model) addPadding(t ood.Tensor, positions int) ood.Tensor {
 	n, width := t.Shape[0], t.Shape[1]
 	filled := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}

@@ -180,7 +180,7 @@ func tolerance(elem int32) float64 {
 const maxProbed = 1000
 
 // probeShapes returns the shapes of tensors in a run on random inputs. If the batch may
-// vary, its size is −1. The result is nil if random inputs cannot be made.
+// vary, its size is −1. The result is nil if the model cannot run on random inputs.
 func (s modelBuilder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil

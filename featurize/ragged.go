@@ -25,7 +25,7 @@ func isRagged(list []ood.Tensor) bool {
 }
 
 // paddedLength rounds a length up, so that fewer different lengths occur. Lengths up to 32
-// are kept. The steps beyond 32 are about an eighth of the length.
+// are kept. Beyond 32, lengths are rounded up by less than an eighth.
 func paddedLength(n int) int {
 	if n <= 32 {
 		return n
@@ -34,9 +34,9 @@ func paddedLength(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// sendRagged sends the rows of a block that differ in length. Rows of equal padded length share
-// a chunk, and longer rows come first. Rows are padded only if a mask among the inputs
-// covers the padding. Otherwise only rows of exactly equal length share a chunk.
+// sendRagged sends the rows of a block that differ in length. Rows of equal padded length
+// share a chunk, and longer rows come first. Rows are padded only if the model ignores
+// padding. Otherwise only rows of exactly equal length share a chunk.
 func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
 	lengths, err := f.model.paddedLengths(list, n, first)
 	if err != nil {
@@ -94,8 +94,9 @@ func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16
 	return true
 }
 
-// paddedLengths returns the padded length of each of n rows in each tensor. It is 0 in tensors
-// whose rows all have one length. first is the number of the first row.
+// paddedLengths returns the padded length of each of n rows in each tensor. It is 0 in
+// tensors whose rows all have one length. Padding needs a mask among the inputs, or a
+// tokenizer and an input of fixed length. first is the number of the first row.
 func (m *Model) paddedLengths(list []ood.Tensor, n, first int) ([][]int, error) {
 	all := make([][]int, n)
 	for row := range all {

@@ -187,8 +187,8 @@ func floatProduct(shape []int) float64 {
 
 // tryRun runs a session on random rows, with the first shapes that work. It returns the
 // outputs, the number n of rows and the number of values in a row. If no shapes work, n is
-// 0 and err is the first error. If the shapes of the inputs are unknown, n is 0 and err is
-// nil.
+// 0 and err is the first error. If the shapes of the inputs are unknown or too large, n is
+// 0 and err is nil.
 func (list inputs) tryRun(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
 	for _, shapes := range list.trialShapes(g) {
 		tensors := list.randomRows(g, shapes)

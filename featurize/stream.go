@@ -30,8 +30,9 @@ import (
 // covers the padding, and that a test run showed no effect on the outputs. Larger blocks
 // fill the runs better. The results of such a block come in one batch.
 //
-// Features returns an error if rows or outputs of the model contain NaN or infinities. The
-// error names the row, counted from 0. If rows is nil, there are no rows.
+// Features yields an error if rows or outputs of the model contain NaN or infinities. The
+// error names the row, counted from 0. NaN is allowed in inputs with Value.NaN, and in
+// features that contain such inputs. If rows is nil, there are no rows.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	f := newFeeder(m, m.batchSize, m.maxPositions)
 	f.hashRows = !m.unhashed
@@ -124,7 +125,8 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// runOnce runs the model on rows that fit into one run. It returns nil for other rows. It
+// runOnce runs the model on rows that fit into one run. It returns nil for other rows, for
+// rows that differ in length, and if the model has a tokenizer or a fixed batch. It
 // computes no hashes, because services do not need them.
 func (m *Model) runOnce(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()

@@ -206,8 +206,8 @@ func TestTreesOfSomeColumns(t *testing.T) {
 	}
 }
 
-// TestTooManyTargets checks that a huge number of targets without coefficients gives an
-// error and no large allocation.
+// TestTooManyTargets checks that a huge number of targets that do not fit the coefficients
+// gives an error and no large allocation.
 func TestTooManyTargets(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		b.Import("ai.onnx.ml", 3)

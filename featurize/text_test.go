@@ -60,8 +60,8 @@ func TestTexts(t *testing.T) {
 		t.Errorf("row %d: %v", b.Start, err)
 	}
 	got := map[string]ood.Tensor{}
-	for _, one := range b.Tensors {
-		got[one.Name] = one
+	for _, tensor := range b.Tensors {
+		got[tensor.Name] = tensor
 	}
 	if !reflect.DeepEqual(got["ages"], ages) || !reflect.DeepEqual(got["title"], title) || len(got) != 6 {
 		t.Errorf("other inputs become %v", got)

@@ -28,8 +28,8 @@ type Agreement struct {
 	Rows int
 	// Network is the largest difference between the original and the exported model in
 	// features, logits and layers, relative to the row's largest number. It is 0 if only
-	// the heads were exported. Outputs are computed from the exported model's features, so
-	// this difference does not affect them.
+	// the heads were exported. For Outputs, the .attach file predicts from the features of
+	// the exported model, so this difference does not affect them.
 	Network float64
 	Outputs []struct {
 		Name string
@@ -458,7 +458,8 @@ func (e *exportedModel) compareRow(k int, got []float32, p attach.Prediction, sc
 	}
 }
 
-// scale returns the median size of the numbers in an output.
+// scale returns the median absolute value of the calibration scores for the output
+// OODScore, and of the calibration targets for other outputs.
 func (e *exportedModel) scale(name string) float64 {
 	if v, ok := e.scales[name]; ok {
 		return v

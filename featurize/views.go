@@ -104,8 +104,8 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		add("Log", nil)
 	}
 	if v.mask != "" {
-		// Each row of the mask is divided by its sum, so that the product with it is a mean
-		// over the masked positions.
+		// Each row of the mask is divided by its sum, so that the product with it is a
+		// mean over the positions that the mask marks with 1.
 		weights := out + "/mask"
 		list = append(list,
 			node("Cast", []string{v.mask}, weights+"/float32", onnx.Attr("to", pb.TensorProto_FLOAT)),
