@@ -2,8 +2,8 @@ package serve
 
 import "strconv"
 
-// writeResponse writes the response to c.answer: JSON, followed by the binary data of the
-// outputs. It returns the length of the JSON.
+// writeResponse writes the response to c.response: JSON, followed by the binary data of
+// the outputs. It returns the length of the JSON.
 func (c *call) writeResponse(e *entry, m *model) int {
 	b := append(c.response[:0], `{"model_name":`...)
 	b = appendString(b, e.name)

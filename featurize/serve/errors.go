@@ -30,8 +30,8 @@ func badRequestf(format string, args ...any) error {
 	return statusErrorf(http.StatusBadRequest, format, args...)
 }
 
-// errTimeout means that a request exceeded the server's timeout. errOwnTimeout means that
-// it exceeded its own timeout parameter.
+// errTimeout means that a request exceeded the server's timeout. errRequestTimeout means
+// that it exceeded its own timeout parameter.
 var (
 	errTimeout        = &statusError{http.StatusServiceUnavailable, "the request took longer than the server allows; try again later"}
 	errRequestTimeout = &statusError{http.StatusServiceUnavailable, "the request took longer than its timeout parameter allows"}

@@ -75,9 +75,9 @@ func (s *scanner) hasNext(first bool, close byte) (bool, error) {
 	return true, nil
 }
 
-// object reads an object and calls each with the name of every member. The function each
+// object reads an object and calls visit with the name of each member. The function visit
 // must read the member's value. A null member is skipped.
-func (s *scanner) object(each func(name string) error) error {
+func (s *scanner) object(visit func(name string) error) error {
 	if err := s.expect('{', "an object"); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *scanner) object(each func(name string) error) error {
 			err = s.expect(':', "a colon")
 		}
 		if err == nil && !s.literal("null") {
-			err = each(name)
+			err = visit(name)
 		}
 		if err != nil {
 			return err
@@ -99,16 +99,16 @@ func (s *scanner) object(each func(name string) error) error {
 	}
 }
 
-// array reads an array and calls each for every element. The function each must read the
+// array reads an array and calls visit for each element. The function visit must read the
 // element.
-func (s *scanner) array(each func() error) error {
+func (s *scanner) array(visit func() error) error {
 	if err := s.expect('[', "an array"); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
 		hasNext, err := s.hasNext(first, ']')
 		if err == nil && hasNext {
-			err = each()
+			err = visit()
 		}
 		if err != nil || !hasNext {
 			return err
@@ -157,8 +157,8 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// number reads a number and returns its text. integer reports whether it is written without
-// a fraction and an exponent.
+// number reads a number and returns its text. integer reports whether it is written
+// without a fraction or an exponent.
 func (s *scanner) number() (text string, integer bool, err error) {
 	s.peek()
 	begin := s.pos

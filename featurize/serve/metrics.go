@@ -121,7 +121,7 @@ func (m *modelMetrics) observeRequest(protocol string, status int, seconds float
 }
 
 // observePredictions counts the predictions of a call, and passes their scores to the
-// monitor if it is not nil.
+// monitor if it is not nil. A score of NaN means that there is no detector.
 func (m *modelMetrics) observePredictions(c *call, monitor *calibrate.Monitor) {
 	m.queueSeconds.Observe(c.job.startedAt.Sub(c.job.queuedAt).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))

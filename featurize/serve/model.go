@@ -153,7 +153,8 @@ func (m *model) cachedPredictor(key predictorKey) *attach.Predictor {
 	return m.predictors[key]
 }
 
-// check returns an error if a request asks for outputs that the model does not have.
+// check returns an error if a request asks for outputs that the model cannot return, or
+// for an output twice.
 func (m *model) check(r *request) error {
 	for i, w := range r.outputs {
 		switch {
@@ -357,7 +358,8 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 		return nil, err
 	}
 	// The memory for the prepared image stays reserved until the request ends. The memory
-	// for the decoded pixels (two copies of four bytes) is released when readImage returns.
+	// for the decoded pixels (two copies of four bytes per pixel) is released when
+	// readImage returns.
 	if err := c.reserve(4 * int64(rowWidth(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
@@ -399,7 +401,8 @@ func (m *model) checkComplete(c *call) error {
 	return nil
 }
 
-// describeInputs lists the inputs that a request can contain, for error messages.
+// describeInputs lists the required inputs and the inputs that can replace them, for error
+// messages.
 func (m *model) describeInputs() string {
 	var list []string
 	for i, in := range m.inputs {

@@ -16,8 +16,8 @@ type request struct {
 	outputs      []requestedOutput // empty means the default outputs
 	binaryOutput bool              // whether outputs are sent as binary data if their format is defaultFormat
 
-	// The fields below are parameters. If a parameter is 0 or empty, the value in the
-	// .attach file is used.
+	// The fields below are parameters. A parameter that is 0, false or empty was not
+	// given. Then alpha and level have the values in the .attach file.
 	alpha, level               float64
 	quantiles                  string
 	levels                     []float64 // parsed from quantiles
@@ -187,7 +187,8 @@ func (r *request) parse(text, binary []byte) error {
 	return err
 }
 
-// parameter reads the value of a parameter: a string, a number or a boolean.
+// parameter reads the value of a parameter: a string, a number or a boolean. For other
+// values, it returns the JSON text.
 func (s *scanner) parameter() (v parameter, err error) {
 	var text string
 	switch c := s.peek(); {

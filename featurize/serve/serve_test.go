@@ -252,7 +252,7 @@ func TestRefuses(t *testing.T) {
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
 		// A client can send huge shapes at no cost. If the server allocated memory for
-		// them, the next request would take 800 GB and the one after it 16 GB.
+		// them, the next request would take 800 GiB and the one after it 16 GiB.
 		{infer, fmt.Sprintf(`{"inputs": [%s]}`, strings.TrimSuffix(strings.Repeat(`{"name": "a", "datatype": "FP32", "shape": [1, 2147483646], "data": []},`, 100), ",")), 400, "no input"},
 		{infer, `{"inputs": [{"name": "a", "datatype": "FP32", "shape": [65536, 32767], "data": []}, {"name": "b", "datatype": "FP32", "shape": [65536, 32767], "data": []}]}`, 400, "no input"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
@@ -436,7 +436,7 @@ func TestOverload(t *testing.T) {
 	if answered.Load() == 0 || rejected.Load() == 0 {
 		t.Errorf("%d requests were answered, %d refused", answered.Load(), rejected.Load())
 	}
-	// If a request announces a body above the memory limit, it is rejected before the body
+	// If a request announces a body above the size limit, it is rejected before the body
 	// is read.
 	r, err := http.NewRequest("POST", url+"/v2/models/digits/infer", nil)
 	if err != nil {
@@ -531,8 +531,8 @@ func TestWatch(t *testing.T) {
 	waitUntilServed(true)
 }
 
-// TestGRPC checks that gRPC gives the same predictions as REST, and that errors have the
-// right codes.
+// TestGRPC checks that gRPC gives the same p-value as REST, and that errors have the right
+// codes.
 func TestGRPC(t *testing.T) {
 	s, url, _ := digitsServer(t, serve.Options{})
 	g := grpc.NewServer()

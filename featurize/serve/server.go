@@ -273,7 +273,7 @@ func (s *fileState) add(path string) {
 	s.paths, s.infos = append(s.paths, path), append(s.infos, info)
 }
 
-// equal reports whether s and other are the states of unchanged files.
+// equal reports whether the files have not changed between the states s and other.
 func (s fileState) equal(other fileState) bool {
 	return slices.Equal(s.paths, other.paths) && slices.EqualFunc(s.infos, other.infos, func(a, b fs.FileInfo) bool {
 		if a == nil || b == nil {

@@ -245,17 +245,17 @@ func (t *tensor) dataError(err error) error {
 	return badRequestf("the data of the input %.100q is invalid: %v", t.name, err)
 }
 
-// eachElement reads nested arrays and calls each for every element that is not an array. The
-// function each must read the element.
-func (s *scanner) eachElement(depth int, each func() error) error {
+// eachElement reads nested arrays and calls visit for each element that is not an array.
+// The function visit must read the element.
+func (s *scanner) eachElement(depth int, visit func() error) error {
 	if depth > maxAxes {
 		return s.syntaxError("an element")
 	}
 	return s.array(func() error {
 		if s.peek() == '[' {
-			return s.eachElement(depth+1, each)
+			return s.eachElement(depth+1, visit)
 		}
-		return each()
+		return visit()
 	})
 }
 
@@ -330,16 +330,16 @@ func contentsLen(c *inference.InferTensorContents) int {
 		len(c.GetUint64Contents()) + len(c.GetFp32Contents()) + len(c.GetFp64Contents()) + len(c.GetBytesContents())
 }
 
-// eachBytes calls each with every element of a BYTES tensor. Elements share the memory of the
-// request if possible. In JSON, elements are strings. If encoded is set, these strings are
-// decoded from base64.
-func (t *tensor) eachBytes(encoded bool, each func(element []byte) error) error {
+// eachBytes calls visit with each element of a BYTES tensor. Elements share the memory of
+// the request if possible. In JSON, elements are strings. If encoded is set, these strings
+// are decoded from base64.
+func (t *tensor) eachBytes(encoded bool, visit func(element []byte) error) error {
 	n := 0
 	add := func(element []byte) error {
 		if n++; n > t.elements {
 			return t.countError(n) // there may be even more elements
 		}
-		return each(element)
+		return visit(element)
 	}
 	var err error
 	switch {
