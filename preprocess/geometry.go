@@ -11,11 +11,11 @@ type box struct{ Height, Width int }
 
 func (b box) isSet() bool { return b != box{} }
 
-// size describes how an image is resized. There are four cases. With Height and Width, the
-// image gets this size. With ShortestEdge, its shorter side gets this length and the aspect
-// ratio is kept. With LongestEdge, its longer side gets this length and the aspect ratio is
-// kept. With both, ShortestEdge is reduced until the longer side does not exceed
-// LongestEdge.
+// size describes how an image is resized. The zero value does not resize. Otherwise there
+// are four cases. With Height and Width, the image gets this size. With ShortestEdge, its
+// shorter side gets this length and the aspect ratio is kept. With LongestEdge, its longer
+// side gets this length and the aspect ratio is kept. With both, ShortestEdge is reduced
+// until the longer side does not exceed LongestEdge.
 type size struct {
 	box
 	ShortestEdge int
