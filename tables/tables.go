@@ -39,7 +39,8 @@ type Network interface {
 	Rows(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error]
 }
 
-// Options describes the columns of a table. The zero value reads only features.
+// Options describes the columns of a table. The zero value reads features, and also logits
+// and layers if the .attach file needs them.
 type Options struct {
 	// Network is the model that runs on the columns. If it is nil, the columns contain the
 	// model's results: lists of numbers named features, logits and layer_0, layer_1 and so
@@ -134,8 +135,8 @@ func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
 	return options, nil
 }
 
-// featureInputs returns the inputs of a table of features: the features, the logits if
-// there are any, the layers that the detector of a .attach file reads, and gaps.
+// featureInputs returns the inputs of a table of features: the features, logits and layers
+// that the methods of a .attach file read, and optional marks of empty cells.
 func featureInputs(base attach.Base) (list []attach.Input) {
 	add := func(name string, width int, optional bool) {
 		list = append(list, attach.Input{Name: name, DType: "float32", Shape: []int{-1, width}, Optional: optional, NaN: name == "features" && base.Standardised})
@@ -150,8 +151,8 @@ func featureInputs(base attach.Base) (list []attach.Input) {
 	return append(list, attach.Input{Name: "gaps", DType: "float32", Optional: true})
 }
 
-// check returns an error if the rows do not match the model. It also keeps their labels,
-// targets and groups.
+// check returns an error if the rows do not match the model. It leaves out rows without a
+// target, and keeps the labels, targets and groups of the others.
 func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err error) {
 	var base attach.Base
 	if t.network != nil {

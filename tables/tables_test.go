@@ -61,7 +61,7 @@ func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string
 }
 
 // TestFeatures checks that columns become features, logits, layers, labels and groups if
-// there is no network.
+// there is no network, and the errors for unsuitable tables and options.
 func TestFeatures(t *testing.T) {
 	classifier := &attach.Bundle{Base: attach.Base{Task: attach.Classification, Width: 2, Outputs: 3, Classes: []string{"a", "b", "c"}}}
 	regressor := &attach.Bundle{Base: attach.Base{Task: attach.Regression, Width: 2, Outputs: 1, Layers: []attach.Layer{{Width: 1}, {Width: 2}}}}
@@ -156,9 +156,9 @@ func TestPredicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for one, err := range p.Stream(t.Context(), table.Rows(t.Context())) {
-		if n++; err != nil || !(one.PValue > 0) {
-			t.Errorf("%+v (%v)", one, err)
+	for prediction, err := range p.Stream(t.Context(), table.Rows(t.Context())) {
+		if n++; err != nil || !(prediction.PValue > 0) {
+			t.Errorf("%+v (%v)", prediction, err)
 		}
 	}
 	if n != 1 {
