@@ -232,9 +232,9 @@ type Known struct {
 }
 
 // knownOf returns the labels, targets and groups of a set. It leaves out labels or targets
-// that do not fit the model. picked contains the labels that --keep-classes selects. The
-// set has replaced them by their index in picked. If the model does not have as many
-// classes, knownOf restores the original labels.
+// that do not fit the model. picked contains the labels in ReadOptions.Classes. The set
+// has replaced them by their index in picked. If the model does not have as many classes,
+// knownOf restores the original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
@@ -265,8 +265,8 @@ func (k *Known) numberByName(folders, classes []string) {
 	k.Labels = labels
 }
 
-// knownOfFeatures returns the labels, targets and groups of the slice of n precomputed rows.
-// They come from the archive x, or from y if it is not empty.
+// knownOfFeatures returns the labels, targets and groups of the slice of n precomputed
+// rows. Labels and targets come from the archive x, or from y if it is not empty.
 func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, slice inputs.Slice, n int, groups []string) Known {
 	k := Known{Beside: inputs.Beside{Groups: groups}}
 	t, err := FeatureTargets(ctx, x, y, base, slice, n)

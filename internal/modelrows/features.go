@@ -72,7 +72,7 @@ const (
 	layerTolerance = .05
 )
 
-// noteLayer prints a note if the last layer does not compute the logits in b from the
+// noteLayer reports a note if the last layer does not compute the logits in b from the
 // features in b. Methods that read weights assume that it does.
 func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, note Note) {
 	if last == nil || b.Features.Cols == 0 || b.Logits.Cols == 0 {

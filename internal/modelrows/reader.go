@@ -240,8 +240,7 @@ func (r *Reader) withKnownTargets(set *inputs.Set, path string) (*inputs.Set, er
 	return known, nil
 }
 
-// LeaveOut prints a note that n of all rows were left out because they have no target at
-// path.
+// LeaveOut reports that n of all rows were left out because they have no target at path.
 func (r *Reader) LeaveOut(path string, n, all int) {
 	if r.LeftOut = ""; n == 0 {
 		return
@@ -252,7 +251,8 @@ func (r *Reader) LeaveOut(path string, n, all int) {
 }
 
 // numberLabels replaces labels by the indices of the model's outputs, if the model numbers
-// its classes differently.
+// its classes differently. If a label is unknown and targets are optional, all labels are
+// left out.
 func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	if set.Labels == nil || set.ClassNames != nil {
 		return nil
@@ -269,8 +269,8 @@ func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	return err
 }
 
-// NoteTruncated prints a note with the number of texts that were truncated since the last
-// call, because they are longer than the model reads.
+// NoteTruncated reports the number of texts that were truncated since the last call,
+// because they are longer than the model reads.
 func (r *Reader) NoteTruncated(what string) {
 	if r.Model == nil {
 		return
