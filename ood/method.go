@@ -13,8 +13,9 @@ import (
 type Training struct {
 	Batch
 	Last *Linear // the last layer of the model; nil if unknown
-	// Trainer trains networks; nil if there is none. Package heads/fit provides one. Before a
-	// method gets the networks, their widths are checked, and that their weights are finite.
+	// Trainer trains networks; nil if there is none. Package heads/fit provides one.
+	// Before a method gets a trained network, its widths are checked, and whether its
+	// weights are finite.
 	Trainer train.Trainer
 	// InputScale is the scale of the inputs of the model after preprocessing.
 	InputScale InputScale

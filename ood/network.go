@@ -28,8 +28,8 @@ type Network interface {
 	Dropout(ctx context.Context, x InputBlock, passes int, p float64, seed uint64) ([]float32, error)
 }
 
-// ErrNotDifferentiable reports that a model has an operator without a known gradient. Errors
-// that wrap it name the operator.
+// ErrNotDifferentiable reports that a model cannot be differentiated. If the reason is an
+// operator without a known gradient, the error that wraps it names the operator.
 var ErrNotDifferentiable = errors.New("the network cannot be differentiated")
 
 // ErrNoDropout reports that a model has no dropout layers, and no rate was given to insert
