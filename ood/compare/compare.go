@@ -29,10 +29,11 @@ type Options struct {
 	// fitted once for all sets.
 	OODSets []OODSet
 	// OutlierFraction is the fraction of each out-of-distribution set that is reserved for
-	// fitting oracles, which need outliers. Training.Seed determines the random rows, and the
-	// rest of the set measures the oracles. 0 means 0.5. If Training.Outliers is given,
-	// oracles are fitted on it and measured on all out-of-distribution rows. The two must then
-	// have no rows in common.
+	// fitting oracles, which need outliers. Training.Seed determines which rows are
+	// reserved. Oracles are measured on the rest of the set. 0 means 0.5. If
+	// Training.Outliers is given, oracles are fitted on it and measured on all
+	// out-of-distribution rows. Training.Outliers and the sets must then have no rows in
+	// common.
 	OutlierFraction float64
 	// Sweep fits all configurations of the grid of each method. Otherwise only the default
 	// configuration is fitted.
@@ -56,10 +57,11 @@ var errPanicked = errors.New("a method panicked")
 // Run fits every method, and scores the in-distribution and the out-of-distribution rows with
 // it. The single logit z of a binary classifier is replaced by the two logits 0 and z.
 //
-// The report lists a method as skipped, with the reason, if the data or the model lack what
-// the method needs. It lists a configuration as failed if it cannot be fitted or scored. Run
-// returns an error if the parts of the data do not match, or if the context is cancelled. If a
-// method panics, Run panics with the same message.
+// The report lists a method as skipped, with the reason, if the data or the model lack
+// what the method needs. It lists a configuration as failed if it cannot be fitted or
+// scored. Run returns an error if the options are invalid, if the parts of the data do not
+// match, or if the context is cancelled. If a method panics, Run panics with the same
+// message.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.withTwoLogits()
 	if err := c.validate(); err != nil {

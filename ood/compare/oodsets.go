@@ -46,8 +46,9 @@ func (c Options) checkOODSets() error {
 	return nil
 }
 
-// withOutliers returns the options for one method. If the method needs outliers, a part of
-// each out-of-distribution set becomes Training.Outliers, and only the rest is scored.
+// withOutliers returns the options for one method. If the method needs outliers and
+// Training.Outliers is empty, a part of each out-of-distribution set becomes
+// Training.Outliers. Only the rest is scored. Sets of a single row are not divided.
 func (c Options) withOutliers(m ood.Method) (Options, error) {
 	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil

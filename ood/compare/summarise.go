@@ -45,8 +45,8 @@ func (v view) metrics(r result) []measure.Metrics {
 }
 
 // summarise returns the summaries of all configurations, and confidence intervals of the
-// means. Intervals of the mean AURC use areas, the AURC of each resample by configuration,
-// which may be empty.
+// means. The list areas holds the AURC of each resample, by configuration. If it is not
+// empty, the intervals include that of the mean AURC.
 func (v view) summarise(results []result, areas [][]float64) (Summaries, *Intervals) {
 	var s Summaries
 	all := make([][]measure.Metrics, len(results))
@@ -99,9 +99,9 @@ func (r result) metricsByView(views []view) []SetMetrics {
 	return list
 }
 
-// intervals returns confidence intervals. The list resampled holds the metrics of the rows,
-// followed by those of each resample. The list areas holds the AURC of each resample, by
-// configuration, and may be empty.
+// intervals returns confidence intervals, or nil if there are no resamples. The list
+// resampled holds the metrics of the rows, followed by those of each resample. The list
+// areas holds the AURC of each resample, by configuration, and may be empty.
 func intervals(resampled []measure.Metrics, areas [][]float64) *Intervals {
 	if len(resampled) == 1 {
 		return nil

@@ -108,9 +108,10 @@ func (w *methodRun) run(ctx context.Context) error {
 	return nil
 }
 
-// fitAll fits and scores all configurations together if together is true. If it is false, or
-// if one configuration fails, it fits each one separately, so that one failure does not affect
-// the others.
+// fitAll fits and scores all configurations together if together is true. If it is false,
+// or if one configuration fails, it fits each one separately, so that one failure does not
+// affect the others. An error that concerns all configurations is recorded for each of
+// them.
 func (w *methodRun) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
 	if together {
 		err := w.fit(ctx, configs, progress)
