@@ -152,10 +152,10 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 			if err != nil {
 				t.Fatal(err)
 			}
-			fitted := time.Now()
+			fitEnd := time.Now()
 			q := model.Quantiles(sliceRows(p.inputs, p.Train, p.inputs.Rows), levels)
 			done := time.Now()
-			r := treeResult{Set: p.Set, Seed: p.Seed, Configuration: c.Name, Fit: fitted.Sub(began).Seconds(), Predict: done.Sub(fitted).Seconds()}
+			r := treeResult{Set: p.Set, Seed: p.Seed, Configuration: c.Name, Fit: fitEnd.Sub(began).Seconds(), Predict: done.Sub(fitEnd).Seconds()}
 			for i := range q.Rows {
 				lo, hi, y := float64(q.Row(i, 0)[0]), float64(q.Row(i, 0)[1]), float64(p.out.Data[p.Train+i])
 				if lo < y && y < hi {

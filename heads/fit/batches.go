@@ -17,10 +17,10 @@ const (
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// source draws all random numbers for batches from a seed. Models with one seed and the
-// same rows share a source. Each of them gets the batches that it would get if it were
+// batchSource draws all random numbers for batches from a seed. Models with one seed and the
+// same rows share a batchSource. Each of them gets the batches that it would get if it were
 // trained separately.
-type source struct {
+type batchSource struct {
 	rows                 []int   // rows to train on, from ModelConfig.Rows
 	perm                 []int32 // order of rows in the current epoch
 	order, levels, masks *rand.Rand
@@ -31,10 +31,10 @@ type source struct {
 	bits []uint16  // random bits for the dropout masks of a layer
 }
 
-// newSource returns a source for batches of the given n rows. If rows is nil, it uses the
+// newBatchSource returns a source for batches of the given n rows. If rows is nil, it uses the
 // rows 0 to n−1.
-func newSource(seed uint64, rows []int, n int) *source {
-	s := &source{
+func newBatchSource(seed uint64, rows []int, n int) *batchSource {
+	s := &batchSource{
 		rows:   rows,
 		perm:   make([]int32, n),
 		order:  newRand(seed, streamOrder),
@@ -52,13 +52,13 @@ func newSource(seed uint64, rows []int, n int) *source {
 }
 
 // shuffle draws the order of rows for an epoch.
-func (s *source) shuffle() {
+func (s *batchSource) shuffle() {
 	s.order.Shuffle(len(s.perm), func(i, j int) { s.perm[i], s.perm[j] = s.perm[j], s.perm[i] })
 }
 
 // drawLevels draws a level for each row of a batch: one of levels or, if levels is empty, a
 // number from U(0,1).
-func (s *source) drawLevels(rows int, levels []float64) {
+func (s *batchSource) drawLevels(rows int, levels []float64) {
 	s.tau = slices.Grow(s.tau[:0], rows)[:rows]
 	for i := range s.tau {
 		if len(levels) > 0 {
@@ -70,7 +70,7 @@ func (s *source) drawLevels(rows int, levels []float64) {
 }
 
 // drawBits draws n random numbers of 16 bits.
-func (s *source) drawBits(n int) {
+func (s *batchSource) drawBits(n int) {
 	s.bits = slices.Grow(s.bits[:0], n)[:n]
 	var word uint64
 	for i := range s.bits {
@@ -84,7 +84,7 @@ func (s *source) drawBits(n int) {
 
 // mask fills dst with a dropout mask. Each element is 0 with probability p, and otherwise
 // 1/(1−p).
-func (s *source) mask(dst []float32, p float64) {
+func (s *batchSource) mask(dst []float32, p float64) {
 	threshold := uint16(min(math.Round(p*(1<<16)), 1<<16-1))
 	scale := float32(1 / (1 - p))
 	for i, v := range s.bits {
@@ -131,19 +131,19 @@ func (p *plan) targetAxis() int {
 // feeder fills batches with rows, levels, masks and noise.
 type feeder struct {
 	*plan
-	sources []*source // the source of each model
-	unique  []*source // the different sources
-	hooks   hooks     // tests use them to replace random numbers
+	sources []*batchSource // the source of each model
+	unique  []*batchSource // the different sources
+	hooks   hooks          // tests use them to replace random numbers
 }
 
 func newFeeder(p *plan, h hooks) *feeder {
 	f := &feeder{plan: p, hooks: h}
-	bySeed := make(map[uint64][]*source)
+	bySeed := make(map[uint64][]*batchSource)
 	for _, m := range p.Models {
 		candidates := bySeed[m.Seed]
-		i := slices.IndexFunc(candidates, func(s *source) bool { return slices.Equal(s.rows, m.Rows) })
+		i := slices.IndexFunc(candidates, func(s *batchSource) bool { return slices.Equal(s.rows, m.Rows) })
 		if i < 0 {
-			s := newSource(m.Seed, m.Rows, p.n)
+			s := newBatchSource(m.Seed, m.Rows, p.n)
 			i, candidates = len(candidates), append(candidates, s)
 			bySeed[m.Seed] = candidates
 			f.unique = append(f.unique, s)

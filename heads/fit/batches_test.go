@@ -9,7 +9,7 @@ import (
 func TestMask(t *testing.T) {
 	const n = 200_000
 	for _, p := range []float64{0, 0.1, 0.5, 0.75} {
-		s := newSource(1, nil, 1)
+		s := newBatchSource(1, nil, 1)
 		s.drawBits(n)
 		mask := make([]float32, n)
 		s.mask(mask, p)
@@ -29,7 +29,7 @@ func TestMask(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	const n = 100_000
-	s := newSource(3, nil, 1)
+	s := newBatchSource(3, nil, 1)
 	s.drawLevels(n, nil)
 	sum, squares := 0.0, 0.0
 	for _, v := range s.tau {
@@ -60,7 +60,7 @@ func TestLevels(t *testing.T) {
 }
 
 func TestShuffle(t *testing.T) {
-	s := newSource(1, nil, 100)
+	s := newBatchSource(1, nil, 100)
 	first := slices.Clone(s.perm)
 	s.shuffle()
 	second := slices.Clone(s.perm)
