@@ -121,8 +121,8 @@ func (m *Monitor) Add(score float64) error {
 // arrived now. For example, a replica hands over the Monitor of the last minute. Each row
 // must be added only once, so the replica continues with a new Monitor that has another
 // seed. Merge returns an error if the calibration scores differ. It also returns an error
-// if the seeds are equal, because different rows would then get the same random keys, or if
-// one of the Monitors was not made by NewMonitor.
+// if the seeds are equal, because different rows would then get the same random keys. Both
+// Monitors must have been made by NewMonitor.
 //
 // The guarantee then holds for all rows together, if the times of merging do not depend on
 // the scores. Counts of rows can be added because all rows are compared with the same

@@ -37,8 +37,8 @@ func NewSpectrum(a mat.Symmetric) (*Spectrum, error) {
 	return &Spectrum{values, vectors}, nil
 }
 
-// Components returns k eigenvectors as columns, in order of increasing eigenvalues. The first
-// of them has the rank first among all eigenvalues.
+// Components returns k eigenvectors as columns, in order of increasing eigenvalues. They
+// begin with eigenvector number first, counted from 0.
 func (s *Spectrum) Components(first, k int) blas64.General {
 	c := blas64.General{Rows: len(s.Values), Cols: k, Stride: max(k, 1), Data: make([]float64, len(s.Values)*k)}
 	for i := range c.Rows {
@@ -48,7 +48,7 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 }
 
 // Squares is the number of h×h float64 matrices in memory while an eigenproblem of h
-// features is solved. They are the accumulated moments, the matrix that is decomposed, its
-// tridiagonal reduction, three matrices for the computation of eigenvectors, and a copy of
-// the eigenvectors.
+// features is solved. Two are the accumulated moments and the matrix that is decomposed.
+// Five more are the tridiagonal reduction, three matrices for the computation of
+// eigenvectors, and a copy of these.
 const Squares = 7

@@ -19,8 +19,9 @@ type Sum struct {
 	Weights []float64      // weights of the distances, followed by weights of the columns
 }
 
-// Summed is a graph.Detector whose score is a Sum. The score is NaN for rows that are not
-// finite if one of the columns is computed from every element of a row, even with weight 0.
+// Summed is a graph.Detector whose score is a Sum. If a column is computed from every
+// element of a row, the score of a row that is not finite is NaN. This holds even if the
+// weight of the column is 0.
 type Summed interface {
 	Sum(b graph.Batch) Sum
 }
