@@ -109,7 +109,7 @@ func (g *tape) nodeN(n int, op string, inputs []string, attrs ...*pb.AttributePr
 	return out
 }
 
-// scalar returns a constant of the element type of the tensor like.
+// scalar returns the constant v in the element type of like, which names a tensor.
 func (g *tape) scalar(v float64, like string) string {
 	switch t := g.types.get(like).elem; t {
 	case pb.TensorProto_DOUBLE:
@@ -137,7 +137,7 @@ func (g *tape) ints(v ...int64) string {
 	return g.constant(v)
 }
 
-// castTo converts a tensor to the element type of the tensor like.
+// castTo converts x to the element type of like, which names a tensor.
 func (g *tape) castTo(x, like string) string {
 	t := g.types.get(like).elem
 	switch {

@@ -54,7 +54,7 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 		return symbolicInt{n: n, known: ok}
 	}
 	switch {
-	case op == "Equal" && (a.known && a.n < 0 && b.isAxisSize || b.known && b.n < 0 && a.isAxisSize):
+	case op == "Equal" && (a.known && a.n < 0 && b.nonNegative || b.known && b.n < 0 && a.nonNegative):
 		return symbolicInt{known: true}
 	case op == "Equal":
 		return symbolicInt{}
@@ -70,19 +70,19 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 	base, multiple := splitFactor(a.symbol)
 	switch {
 	case op == "Div" && b.known && b.n > 0 && multiple%b.n == 0:
-		return combine("Mul", symbolicInt{symbol: base, isAxisSize: a.isAxisSize}, symbolicInt{n: multiple / b.n, known: true})
+		return combine("Mul", symbolicInt{symbol: base, nonNegative: a.nonNegative}, symbolicInt{n: multiple / b.n, known: true})
 	case op == "Mul" && b.known && multiple > 1:
-		return combine("Mul", symbolicInt{symbol: base, isAxisSize: a.isAxisSize}, symbolicInt{n: multiple * b.n, known: true})
+		return combine("Mul", symbolicInt{symbol: base, nonNegative: a.nonNegative}, symbolicInt{n: multiple * b.n, known: true})
 	}
 	left, right := a.term(), b.term()
 	if left == "" || right == "" || len(left)+len(right) > 100 {
-		return symbolicInt{isAxisSize: notNegative}
+		return symbolicInt{nonNegative: notNegative}
 	}
-	return symbolicInt{symbol: fmt.Sprintf("%s(%s, %s)", op, left, right), isAxisSize: notNegative}
+	return symbolicInt{symbol: fmt.Sprintf("%s(%s, %s)", op, left, right), nonNegative: notNegative}
 }
 
 // isNonNegative reports whether v is known to be at least 0.
-func (v symbolicInt) isNonNegative() bool { return v.isAxisSize || v.known && v.n >= 0 }
+func (v symbolicInt) isNonNegative() bool { return v.nonNegative || v.known && v.n >= 0 }
 
 // splitFactor splits the symbol of a product into its symbol and its number. For example,
 // "Mul(n, 3)" becomes "n" and 3.

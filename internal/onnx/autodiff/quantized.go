@@ -114,7 +114,7 @@ func (c *call) broadcastAlongAxis(v string) (string, bool) {
 	return c.node("Unsqueeze", v, c.ints(axisRange(1, rank-axis)...)), true
 }
 
-// integerRange returns the smallest and largest value of an integer type.
+// integerRange returns the smallest and largest value of an integer type of 8 or 16 bits.
 func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	switch t {
 	case pb.TensorProto_UINT8:
@@ -129,8 +129,8 @@ func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// dequantize returns q − zero in the element type of the tensor like: the real numbers that
-// q represents, in units of the scale.
+// dequantize returns q − zero in the element type of like, which names a tensor. These are
+// the real numbers that q represents, in units of the scale.
 func (c *call) dequantize(q, zero, like string) string {
 	real := c.castTo(q, like)
 	if zero == "" {

@@ -123,8 +123,8 @@ func TestQuantized(t *testing.T) {
 	}
 }
 
-// TestQuantizedErrors checks that the error for an operator on quantized numbers that has
-// no rule names the node.
+// TestQuantizedErrors checks that the error names the node if the rule of its operator does
+// not support quantized numbers.
 func TestQuantizedErrors(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, 1, 2, 4, 4)

@@ -109,8 +109,8 @@ func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) 
 	}
 }
 
-// sumOverReducedAxes returns the sum of x over the axes that the node reduces. These axes keep the
-// size 1.
+// sumOverReducedAxes returns the sum of x over the axes that the node reduces. These axes
+// keep the size 1.
 func (c *call) sumOverReducedAxes(x string) string {
 	axes, err := c.types.axes(c.n, 1)
 	if err != nil {

@@ -7,6 +7,6 @@ func allCases() []graphCase {
 	return slices.Concat(graphCases, activationCases, normalizationCases, reductionCases, indexingCases, spatialCases)
 }
 
-// testedElsewhere lists rules that no case in the tables can test: recent operator sets
-// lack the operator, or central differences do not apply.
+// testedElsewhere lists operators that have no case of their own, because they share the
+// rule of another operator. CastLike has the rule of Cast.
 var testedElsewhere = map[string]bool{"CastLike": true}

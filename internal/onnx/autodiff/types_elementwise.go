@@ -7,8 +7,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inferFuncs maps operators to functions that infer the types of their outputs. For
-// operators that are not listed, only the declarations in the model are known.
+// inferFuncs maps operators to functions that infer the types of their outputs. For other
+// operators, types.infer uses the declarations in the model and the element type of the
+// first input.
 var inferFuncs = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Abs": sameAsInput, "Cast": inferCast, "CastLike": inferCastLike, "Ceil": sameAsInput, "Clip": sameAsInput,
 	"Elu": sameAsInput, "Erf": sameAsInput, "Exp": sameAsInput, "Floor": sameAsInput, "HardSigmoid": sameAsInput, "Identity": sameAsInput,

@@ -42,7 +42,7 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i], _ = x.dim(int64(i))
 		case e.known && e.n < 0:
 			inferredAxis = i
-		case !e.known && !e.isAxisSize: // the size may be −1 at run time
+		case !e.known && !e.nonNegative: // the size may be −1 at run time
 			out.dims[i].n = -1
 		default:
 			out.dims[i] = e.dimension()

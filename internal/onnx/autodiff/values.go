@@ -8,10 +8,10 @@ import (
 // symbolicInt is an element of a small integer tensor, as far as it is known before the
 // graph runs.
 type symbolicInt struct {
-	n          int64
-	known      bool
-	symbol     string // elements with the same symbol are equal, everywhere in the graph
-	isAxisSize bool   // whether it is the size of an axis, and therefore not negative
+	n           int64
+	known       bool
+	symbol      string // elements with the same symbol are equal, everywhere in the graph
+	nonNegative bool   // whether it cannot be negative, for example as the size of an axis
 }
 
 // maxTracked is the largest length of a tensor whose elements are tracked. Tensors that
@@ -19,7 +19,7 @@ type symbolicInt struct {
 const maxTracked = 32
 
 func (d dimension) symbolicInt() symbolicInt {
-	return symbolicInt{n: d.n, known: d.known(), symbol: d.symbol, isAxisSize: true}
+	return symbolicInt{n: d.n, known: d.known(), symbol: d.symbol, nonNegative: true}
 }
 
 func (v symbolicInt) dimension() dimension {
