@@ -73,10 +73,11 @@ type Beside struct {
 	Groups  []string
 }
 
-// Sure removes the labels of a regression, and labels that are not classes of the model,
-// such as labels of OOD rows. It also removes the targets of a classifier, and targets
-// whose number differs from the model's outputs. It returns a reason if labels or targets
-// do not fit the model, and nil if they fit or their number is unknown.
+// Sure removes labels and targets that the model cannot use. It removes all labels if the
+// model is a regressor, if its classes are unknown, or if one label is not a class, such as
+// the label of an OOD row. It removes all targets if the model is a classifier, or if their
+// number differs from its outputs. It returns a reason if labels or targets do not fit the
+// outputs of the model, and nil otherwise.
 func (b *Beside) Sure(base attach.Base) (reason error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil

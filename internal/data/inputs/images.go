@@ -46,7 +46,7 @@ type imageSource struct {
 	first    int   // first readable row; all other images must have its shape
 	h, w     int   // height and width of the image in row first
 	tensor   ood.Tensor
-	pipe     *preprocess.Pipeline
+	pipeline *preprocess.Pipeline
 	// pixelBudget limits the pixels of images that are decoded at the same time.
 	pixelBudget *semaphore.Weighted
 }
@@ -57,7 +57,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
-	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), pixelBudget: semaphore.NewWeighted(pixels.MaxPixels)}
+	src := &imageSource{pictures: from, pipeline: o.Preprocess.In(o.Layout), pixelBudget: semaphore.NewWeighted(pixels.MaxPixels)}
 	if o.SkipBad {
 		if err := src.checkAll(ctx); err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	if src.h, src.w, err = src.size(src.first); err != nil {
 		return nil, err
 	}
-	shape, err := src.pipe.Shape(src.h, src.w, 3)
+	shape, err := src.pipeline.Shape(src.h, src.w, 3)
 	src.tensor = numbers(input, shape)
 	return src, InFile(src.path(src.first), err)
 }
@@ -217,7 +217,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	first := m.tensor.Shape[1:]
 	width := rows.Elements(first)
 	checkSize := func(h, w int) error {
-		shape, err := m.pipe.Shape(h, w, 3)
+		shape, err := m.pipeline.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, first) {
 			err = fmt.Errorf("the image has %d×%d pixels and becomes %s after preprocessing, but earlier images became %s; set crop_size, or size with height and width, so that all have one shape",
 				h, w, imagesize.Times(shape), imagesize.Times(first))
@@ -227,7 +227,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	return m.each(ctx, r.imageOpener, idx, func(ctx context.Context, k int, open openFunc) error {
 		return m.decode(ctx, open, checkSize, func(img image.Image) error {
 			row := dst[k*width : k*width : (k+1)*width]
-			_, _, err := m.pipe.Append(row, img)
+			_, _, err := m.pipeline.Append(row, img)
 			return err
 		})
 	})

@@ -252,7 +252,8 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 const maxAxes = 4
 
 // jsonList returns the numbers and the shape of a list. The shape is nil if nested lists
-// are empty, too deep or of different shapes, or if an element is not a number.
+// have different shapes or more than maxAxes axes, or if an element is neither a number nor
+// null.
 func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
 	var numbers []*float64
 	if json.Unmarshal(value, &numbers) == nil {

@@ -54,8 +54,8 @@ func (f frame) pixels(row []uint8) *pixels.Image {
 // pixelSource reads the rows of a uint8 array as images.
 type pixelSource struct {
 	arraySource
-	frame frame
-	pipe  *preprocess.Pipeline
+	frame    frame
+	pipeline *preprocess.Pipeline
 }
 
 func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
@@ -70,12 +70,12 @@ func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
 	if c == 4 {
 		c = 3
 	}
-	pipe := o.Preprocess.In(o.Layout)
-	shape, err := pipe.Shape(f.h, f.w, c)
+	pipeline := o.Preprocess.In(o.Layout)
+	shape, err := pipeline.Shape(f.h, f.w, c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.Name(), err)
 	}
-	return &pixelSource{arraySource{l, numbers(input, shape)}, f, pipe}, nil
+	return &pixelSource{arraySource{l, numbers(input, shape)}, f, pipeline}, nil
 }
 
 func (p *pixelSource) open() (reader, error) {
@@ -133,7 +133,7 @@ func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error 
 						return err
 					}
 					row := dst[(start+k)*out : (start+k)*out : (start+k+1)*out]
-					if _, _, err := r.src.pipe.Append(row, r.src.frame.pixels(rows[k*in:(k+1)*in])); err != nil {
+					if _, _, err := r.src.pipeline.Append(row, r.src.frame.pixels(rows[k*in:(k+1)*in])); err != nil {
 						return err
 					}
 				}
