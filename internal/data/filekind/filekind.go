@@ -31,7 +31,8 @@ const (
 // Error names the kind of the file.
 func (k Kind) Error() string { return string(k) }
 
-// Rows reports whether files of this kind can contain rows.
+// Rows reports whether files of this kind can contain rows. It returns false for JSON,
+// although a file of JSON lines has rows.
 func (k Kind) Rows() bool {
 	switch k {
 	case Folder, NPZ, NPY, Parquet, Image, Text:

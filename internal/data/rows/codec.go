@@ -47,7 +47,7 @@ type Restored interface{ Restored() error }
 //	rising       numbers in increasing order, some of which may be equal
 //	dim=h        an integer that equals the length h
 //	of=a|b       one of the strings a and b
-//	optional     an array that may be empty; then a parameter "no NAME" replaces it
+//	optional     an array that may be nil; then a parameter "no NAME" replaces it
 //
 // Floating-point numbers must be finite. Save panics for a field of any other type, which
 // is a programming error. Keeps finds such fields in advance.

@@ -21,7 +21,7 @@ type normalizer func(s string) (string, error)
 const maxNesting = 8
 
 // readNormalizers reads the "normalizer" of a file as a list of steps. dropsFirst reports
-// whether a step can remove the first character of a text.
+// whether a step other than Precompiled can remove the first character of a text.
 func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsFirst bool, err error) {
 	var v struct {
 		Type         string
