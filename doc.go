@@ -19,7 +19,8 @@
 //	quantiles/*.npy      arrays of the interval model
 //	features/*.npy       mean and standard deviation of each standardised feature
 //	text/*.npy           files of the tokenizer, as bytes
-//	cells/empty.npy      for each column, the number of fit rows in which it is empty
+//	cells/empty.npy      for each column, the number of fit rows in which it is empty; these
+//	                     include the calibration rows if those have more empty cells
 //
 // The arrays below calibration/ have one entry for each calibration row, except the hashes:
 //
@@ -60,9 +61,9 @@
 //
 // Read accepts exactly what Write writes. For example, it rejects unknown keys, unknown
 // arrays, numbers in another notation, and probabilities that no softmax gives. Therefore
-// every later version must write a file that it has read without changes. Write rejects
-// bundles that Read would reject, so that every saved file can be opened. Both find methods by
-// name, among [Methods] and the custom methods that they are passed.
+// every later version that reads a file must write it again with the same bytes. Write
+// rejects bundles that Read would reject, so that every saved file can be opened. Both find
+// methods by name, among [Methods] and the custom methods that they are passed.
 //
 // The checksums detect truncation, corruption and careless edits. They are not a signature:
 // anyone who can write the file can also write its checksums, and other weights or calibration
