@@ -37,7 +37,7 @@ func gateFigures() []string {
 }
 
 // figuresAt returns the figures of an evaluation by name. A figure has several values if
-// there are several targets. levelOrAlpha is that of the gate.
+// there are several targets. levelOrAlpha is the level or the alpha of a gate, or NaN.
 func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Guarantees {

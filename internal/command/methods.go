@@ -52,7 +52,7 @@ func (l *methodsFlags) run(c *cli.Context) error {
 	case l.intervals:
 		methods := methodEntries(intervalMethods())
 		for i := range methods {
-			methods[i].Grid = nil // not printed, because they are long: gradient-boosting has 162 settings
+			methods[i].Grid = nil // not printed, because a grid can be long: that of gradient-boosting has 162 settings
 		}
 		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:

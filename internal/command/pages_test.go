@@ -534,8 +534,8 @@ func (s *pageShell) checkGo(t *testing.T, code string) error {
 
 const anyLines = "..."
 
-// updatedOutput returns the lines that a page shall show instead of shown. If shown has a
-// line of dots, the result keeps as many lines before and after the dots.
+// updatedOutput returns the lines that a page must show instead of those in shown. If shown
+// has a line of dots, the result keeps as many lines before and after the dots.
 func updatedOutput(printed, shown string) []string {
 	all := outputLines(printed)
 	oldLines := strings.Split(strings.TrimRight(shown, "\n"), "\n")
