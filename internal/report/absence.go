@@ -10,7 +10,8 @@ import (
 )
 
 // Together merges entries with the same reason, in the order of their first occurrence. The
-// name of a merged entry is the list of names. Its reason does not repeat a name.
+// name of a merged entry is the list of names. A reason that begins with the name of its
+// method loses this beginning.
 func Together(list []compare.Skipped) []compare.Skipped {
 	var all []compare.Skipped
 	index := map[string]int{}

@@ -27,7 +27,7 @@ type block struct {
 	Tables      []grid
 	Pictures    []picture
 	// Filter adds a search field for the rows of the first table and their pictures. By
-	// maps columns to names. The reader can group the rows by these columns.
+	// maps the numbers of columns to names. The reader can group the rows by these columns.
 	Filter bool
 	By     map[int]string
 }

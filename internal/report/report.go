@@ -1,7 +1,7 @@
 // Package report writes a self-contained HTML page about a comparison of detectors, an
 // evaluation, an audit or a regression band. The page loads no other file. It shows
 // everything without scripts. With scripts, tables sort and curves are highlighted.
-// [EvaluationText] and [ComparisonText] print the same verdicts and tables as text.
+// [EvaluationText] and [ComparisonText] return the same verdicts and tables as text.
 package report
 
 import (
@@ -94,7 +94,7 @@ func (s *section) Hollow() bool {
 	return slices.ContainsFunc(s.Dots.Rows, func(r dotRow) bool { return r.Below })
 }
 
-// missingMethods names methods without a result and the reason.
+// missingMethods names methods that have no result, and the reason.
 type missingMethods struct{ Names, What, Why string }
 
 func listMissing(r *compare.Report) []missingMethods {
