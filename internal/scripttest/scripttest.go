@@ -22,10 +22,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// Main runs the tests of a package of scripts and returns their exit code. It first links
-// the test binary into the PATH, once under the name of the command and once under the name
-// of the worker. When the binary is started under one of these names, Main runs the command
-// or the worker instead. testscript.Main does this only for the command.
+// Main runs the tests of a package of scripts and returns their exit code. It links the
+// test binary into the PATH, once under the name of the command and once under that of the
+// worker; testscript.Main does this only for the command. When the binary is started under
+// one of these names, Main runs the command or the worker instead.
 func Main(m *testing.M) int {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "attach":
