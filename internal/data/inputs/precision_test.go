@@ -38,8 +38,8 @@ func TestLossyNumbers(t *testing.T) {
 	}
 }
 
-// TestLossyArrays checks the note for 64-bit arrays. It also checks that Open reads few
-// bytes for this note from arrays with long rows or of other numbers.
+// TestLossyArrays checks the note for 64-bit arrays. It also checks that Open decides on
+// the note without reading much of an array with long rows or of real numbers.
 func TestLossyArrays(t *testing.T) {
 	const long = 1 << 19
 	var before, after runtime.MemStats
