@@ -155,8 +155,8 @@ func restoreOrder(all []ood.Batch, order []int) (ood.Batch, error) {
 	return b.Select(inverse(order)), nil
 }
 
-// restoreGradientOrder does the same as restoreOrder for gradients, which are as long as
-// their rows.
+// restoreGradientOrder does the same as restoreOrder for batches with gradients. Gradients
+// may differ in length, like their rows.
 func restoreGradientOrder(all []GradientBatch, order []int) (GradientBatch, error) {
 	parts := make([]ood.Batch, len(all))
 	var rows []ood.Tensor

@@ -24,11 +24,12 @@ import (
 // reuse its memory. The caller owns the batches. If rows x are in memory, pass
 // x.Blocks(ctx, n) to read n rows at a time.
 //
-// A block has a named tensor for each required input of the model. If rows of tokens differ
-// in length (see [ood.Tensor.Lengths]), rows of equal length run together. Lengths beyond
-// 32 may be padded so that more rows are equal. This requires that a mask among the inputs
-// covers the padding, and that a test run showed no effect on the outputs. Larger blocks
-// fill the runs better. The results of such a block come in one batch.
+// A block has a named tensor for each required input of the model. If rows of tokens
+// differ in length (see [ood.Tensor.Lengths]), rows of equal length run together. Lengths
+// beyond 32 may be padded so that more rows are equal. This requires that a mask among the
+// inputs covers the padding, and that a test run showed no effect on the outputs. If the
+// model fixes the length, rows are padded to it. This requires a mask or a tokenizer.
+// Larger blocks fill the runs better. The results of such a block come in one batch.
 //
 // Features yields an error if rows or outputs of the model contain NaN or infinities. The
 // error names the row, counted from 0. NaN is allowed in inputs with Value.NaN, and in

@@ -430,9 +430,9 @@ func (e *exportedModel) compareRow(k int, got []float32, p attach.Prediction, sc
 		}
 		if o.Name == graph.Probabilities {
 			t := cmp.Or(e.bundle.Calibration.Temperature, 1)
-			of, want := softmax.New(z, t), make([]float64, len(z))
+			probabilities, want := softmax.New(z, t), make([]float64, len(z))
 			for j, v := range z {
-				if want[j] = of.Of(v, t); e.bundle.Base.Sigmoid {
+				if want[j] = probabilities.Of(v, t); e.bundle.Base.Sigmoid {
 					want[j] = 1 / (1 + math.Exp(-float64(v)/t))
 				}
 			}
@@ -440,15 +440,15 @@ func (e *exportedModel) compareRow(k int, got []float32, p attach.Prediction, sc
 			return
 		}
 		same, tie := true, true
-		of := softmax.New(z, 1)
+		probabilities := softmax.New(z, 1)
 		for j := 0; same && j < len(z); j++ {
 			if (got[j] != 0) == slices.Contains(p.Set, j) {
 				continue
 			}
-			class := calibrate.ClassCalibration{Labels: []int{j}, True: []float64{of.Of(z[j], 1)}, Above: []float64{0}, Ranks: []int{0}, Top: []float64{of.Largest()}}
+			class := calibrate.ClassCalibration{Labels: []int{j}, True: []float64{probabilities.Of(z[j], 1)}, Above: []float64{0}, Ranks: []int{0}, Top: []float64{probabilities.Largest()}}
 			for k, v := range z {
 				if v > z[j] || v == z[j] && k < j {
-					class.Above[0] += of.Of(v, 1)
+					class.Above[0] += probabilities.Of(v, 1)
 					class.Ranks[0]++
 				}
 			}
