@@ -1,7 +1,7 @@
-// Package preprocess prepares images for a network. Decoded and resized images have exactly
-// the same 8-bit levels as with Pillow and Hugging Face's image processors. There are two
-// exceptions: levels of JPEG images may differ by up to three, and levels of JPEG images
-// with four components (CMYK) by one.
+// Package preprocess prepares images for a network. Decoded and resized images have
+// exactly the same 8-bit levels as with Pillow and Hugging Face's image processors. The
+// exception is JPEG: levels may differ by up to three, or by up to one if the image has
+// four components (CMYK).
 //
 // The steps are described by a preprocessor_config.json file, which is also stored in
 // .attach files. The size of an image is checked before memory for its pixels is allocated.
