@@ -58,10 +58,10 @@ var errPanicked = errors.New("a method panicked")
 // it. The single logit z of a binary classifier is replaced by the two logits 0 and z.
 //
 // The report lists a method as skipped, with the reason, if the data or the model lack
-// what the method needs. It lists a configuration as failed if it cannot be fitted or
-// scored. Run returns an error if the options are invalid, if the parts of the data do not
-// match, or if the context is cancelled. If a method panics, Run panics with the same
-// message.
+// what the method needs, or if no configuration fits into memory. It lists a configuration
+// as failed if it cannot be fitted or scored. Run returns an error if the options are
+// invalid, if the parts of the data do not match, or if the context is cancelled. If a
+// method panics, Run panics with the same message.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.withTwoLogits()
 	if err := c.validate(); err != nil {
@@ -170,8 +170,8 @@ func fractionTrue(wrong []bool) float64 {
 	return float64(n) / float64(len(wrong))
 }
 
-// skipUnsupported moves methods without a result from the results to the skipped methods if
-// fitting showed that the model does not support them.
+// skipUnsupported moves methods without a result from the results to the skipped methods
+// if fitting showed that the model does not support them or that memory does not suffice.
 func (r *Report) skipUnsupported() {
 	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
 		if m.unsupported == nil || len(m.Configs) > 0 {

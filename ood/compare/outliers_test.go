@@ -74,8 +74,8 @@ func TestOutliers(t *testing.T) {
 		}
 		return slices.Clone(seen)
 	}
-	if one, again, two := draw(1), draw(1), draw(2); !slices.Equal(one, again) || slices.Equal(one, two) {
-		t.Errorf("seed 1 draws %v, then %v, and seed 2 %v", one, again, two)
+	if seed1, again, seed2 := draw(1), draw(1), draw(2); !slices.Equal(seed1, again) || slices.Equal(seed1, seed2) {
+		t.Errorf("seed 1 draws %v, then %v, and seed 2 %v", seed1, again, seed2)
 	}
 }
 

@@ -70,7 +70,7 @@ type MethodReport struct {
 	Configs []Config `json:"configs"`
 	Failed  []Failed `json:"failed,omitempty"`
 
-	unsupported error // reason why the model does not support the method; nil if it does
+	unsupported error // reason why the model does not support the method or memory does not suffice; nil if there is none
 }
 
 // Config holds the results of one configuration.
@@ -98,7 +98,8 @@ type Failed struct {
 	Error  string     `json:"error"`
 }
 
-// Skipped describes a method that needs something that the data or the model lack.
+// Skipped describes a method that needs something that the data or the model lack, or too
+// much memory.
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`

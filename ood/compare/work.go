@@ -141,9 +141,9 @@ func (w *methodRun) fit(ctx context.Context, configs []int, progress rows.Progre
 	t.Progress = progress.Sub(0, fitFraction)
 	start := time.Now()
 	scorers, err := fitting.FitGrid(ctx, w.m, t, grid)
-	fitted := time.Now()
+	fitEnd := time.Now()
 	for _, k := range configs {
-		w.results[k].fit += fitted.Sub(start) / n
+		w.results[k].fit += fitEnd.Sub(start) / n
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (w *methodRun) fit(ctx context.Context, configs []int, progress rows.Progre
 			scores[i] = append(scores[i], scored[i])
 		}
 	}
-	elapsed := time.Since(fitted)
+	elapsed := time.Since(fitEnd)
 	for i, k := range configs {
 		r := &w.results[k]
 		r.config.TestScores, r.config.OODScores, r.score = scores[i][0], scores[i][1:], elapsed/n
