@@ -172,7 +172,7 @@ func Gaps(shard string, audited int, have []Range) (gaps [][2]int) {
 }
 
 // byStart orders ranges by shard and first row. Merged audits can contain different shards
-// with one name, so it also orders ranges by digest.
+// with the same name, so it also orders ranges by digest.
 func byStart(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Digest, b.Digest))
 }

@@ -80,8 +80,8 @@ func memoryRows(name string, b ood.Batch) Rows {
 				for i := from; i < min(from+10, b.Len()); i++ {
 					idx = append(idx, i)
 				}
-				some := b.Select(idx)
-				if !yield(Batch{Rows: attach.Rows{Batch: some}}, nil) {
+				batch := b.Select(idx)
+				if !yield(Batch{Rows: attach.Rows{Batch: batch}}, nil) {
 					return
 				}
 			}
@@ -180,9 +180,9 @@ func TestAnyDivision(t *testing.T) {
 		t.Helper()
 		got, _ := finishAudit(t, list)
 		for _, name := range []string{"audit.json", Scores} {
-			one, err1 := os.ReadFile(filepath.Join(want, name))
-			two, err2 := os.ReadFile(filepath.Join(got, name))
-			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(one, two) {
+			wantBytes, err1 := os.ReadFile(filepath.Join(want, name))
+			gotBytes, err2 := os.ReadFile(filepath.Join(got, name))
+			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(wantBytes, gotBytes) {
 				t.Errorf("%s differs, %v", name, err)
 			}
 		}
@@ -241,16 +241,16 @@ func TestCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, one := range list {
-			ps[fmt.Sprintf("%s:%d", name, i)] = one.PValue
-			for _, g := range []string{"shard " + name, "folder " + filepath.Dir(name), "class " + one.Name, ""} {
+		for i, prediction := range list {
+			ps[fmt.Sprintf("%s:%d", name, i)] = prediction.PValue
+			for _, g := range []string{"shard " + name, "folder " + filepath.Dir(name), "class " + prediction.Name, ""} {
 				if groups[g] == nil {
 					groups[g] = calibrate.NewRanks(len(ranks) - 1)
 				}
-				if err := groups[g].Add(one.PValue); err != nil {
+				if err := groups[g].Add(prediction.PValue); err != nil {
 					t.Fatal(err)
 				}
-				if one.PValue <= a.PValueThreshold {
+				if prediction.PValue <= a.PValueThreshold {
 					found[g]++
 				}
 			}
@@ -319,10 +319,10 @@ func TestLooks(t *testing.T) {
 			c.lookCounts[1][lookIndex(tally.looks, k+1)]++
 		}
 		coarse := tally.groupRanks(c).distinct
-		one, err1 := all.OutlierBounds(.05)
-		two, err2 := coarse.OutlierBounds(.05)
-		if err := errors.Join(err1, err2); err != nil || one.Outliers(all) != two.Outliers(coarse) || one.Outliers(all) != one.Outliers(coarse) || all.Rows() != coarse.Rows() {
-			t.Fatalf("of %d calibration rows: %d and %d outliers, %v", n, one.Outliers(all), two.Outliers(coarse), err)
+		fromAll, err1 := all.OutlierBounds(.05)
+		fromCoarse, err2 := coarse.OutlierBounds(.05)
+		if err := errors.Join(err1, err2); err != nil || fromAll.Outliers(all) != fromCoarse.Outliers(coarse) || fromAll.Outliers(all) != fromAll.Outliers(coarse) || all.Rows() != coarse.Rows() {
+			t.Fatalf("of %d calibration rows: %d and %d outliers, %v", n, fromAll.Outliers(all), fromCoarse.Outliers(coarse), err)
 		}
 	}
 }
@@ -549,9 +549,9 @@ func TestSameName(t *testing.T) {
 	for _, list := range [][]*File{{two, three, one}, {two, merged}, {merged, two}} {
 		got, _ := finishAudit(t, list)
 		for _, name := range []string{"audit.json", Scores} {
-			one, err1 := os.ReadFile(filepath.Join(want, name))
-			two, err2 := os.ReadFile(filepath.Join(got, name))
-			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(one, two) {
+			wantBytes, err1 := os.ReadFile(filepath.Join(want, name))
+			gotBytes, err2 := os.ReadFile(filepath.Join(got, name))
+			if err := errors.Join(err1, err2); err != nil || !bytes.Equal(wantBytes, gotBytes) {
 				t.Errorf("%s differs, %v", name, err)
 			}
 		}

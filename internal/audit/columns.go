@@ -53,7 +53,7 @@ func (id Identity) columns() *columns {
 	return c
 }
 
-// subset selects columns by name.
+// subset selects columns by name. The result has no nodes, so it can only be read.
 func (c *columns) subset(names []string) *columns {
 	subset := &columns{names: names, index: map[string]int{}}
 	for i, name := range names {

@@ -166,8 +166,8 @@ func gridMeans(numbers []float32, shape []int) (list floatList, spread float32) 
 	return list, float32(math.Sqrt(max(0, squares/n-all/n*all/n)))
 }
 
-// nearDuplicateOf reports whether two rows are near duplicates. It compares their content
-// or, if they have no content, their features.
+// nearDuplicateOf reports whether two rows are near duplicates. Rows with equal hashes are.
+// For other rows, it compares their content or, if they have no content, their features.
 func (r retainedRow) nearDuplicateOf(o retainedRow) bool {
 	if r.Hash == o.Hash {
 		return true

@@ -31,7 +31,7 @@ func TestNearDuplicatePictures(t *testing.T) {
 		return list
 	}
 	unchanged := func(_, _ int, v float64) float64 { return v }
-	one := picture(0, unchanged)
+	original := picture(0, unchanged)
 	for _, c := range []struct {
 		name  string
 		other []float32
@@ -49,7 +49,7 @@ func TestNearDuplicatePictures(t *testing.T) {
 		{"much darker", picture(0, func(_, _ int, v float64) float64 { return v / 2 }), false},
 	} {
 		for _, shape := range [][]int{{2, 3, 48, 48}, {2, 48, 144}} {
-			list := Contents(ood.BlockOf(shape, append(append([]float32{}, one...), c.other...)))
+			list := Contents(ood.BlockOf(shape, append(append([]float32{}, original...), c.other...)))
 			if got := contentRow(list, 0).nearDuplicateOf(contentRow(list, 1)); got != c.want {
 				t.Errorf("%s, of shape %v: %v", c.name, shape, got)
 			}

@@ -14,7 +14,8 @@ import (
 type countedRanks struct{ all, distinct calibrate.Ranks }
 
 // discoveries returns the discoveries among all rows. They end at the largest p-value at
-// which both ways of counting make discoveries.
+// which both ways of counting make discoveries. For Storey's procedure, they end at the
+// smaller of its two thresholds, and what follows does not hold.
 //
 // The false discovery rate is controlled in both ways, because two conditions hold
 // (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control). First, the

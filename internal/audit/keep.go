@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// maxWorst is the number of retained rows with the highest scores.
+	// maxWorst is the largest number of rows that are retained for their high scores.
 	maxWorst = 200
-	// maxSample is the number of rows in the random sample of all rows that is retained.
+	// maxSample is the largest number of rows that are retained as a random sample.
 	maxSample = 300
 )
 
@@ -57,7 +57,8 @@ func (k *retainedRows) width() int {
 	return -1
 }
 
-// compare orders rows by shard, then by their position in the shard.
+// compare orders rows by shard, then by their position in the shard. Shards with the same
+// name are in the order of their digests.
 func (r retainedRow) compare(o retainedRow) int {
 	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// headerKey and sumKey are the metadata keys of the header of a file of scores and of
-	// its checksum. Rows need no checksum here, because Parquet pages have their own.
+	// headerKey is the metadata key of the header of a file of scores, and sumKey that of
+	// the header's checksum. Rows need no checksum here, because Parquet pages have one.
 	headerKey = "attach.audit"
 	sumKey    = "attach.audit.crc32"
 )
@@ -288,7 +288,8 @@ func readHeader(path string) (*header, error) {
 	return h, nil
 }
 
-// Damaged reports whether an error is about a damaged file of scores.
+// Damaged reports whether an error is about a damaged file of scores, or about a file that
+// no audit wrote.
 func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNotScores) }
 
 // Check reads all rows of the file. If they are damaged, it returns an error that Damaged

@@ -135,8 +135,8 @@ type Interval struct {
 // NaN if no target is known.
 func (i Interval) CoveredFraction() float64 { return coveredFraction(i.Covered, i.WithTarget) }
 
-// CoveredFraction returns the fraction of rows in the group whose interval contains target
-// k, or NaN if the target is not known for any row.
+// CoveredFraction returns the fraction of the known targets k in the group that are within
+// their intervals. It returns NaN if target k is not known for any row.
 func (g Group) CoveredFraction(k int) float64 {
 	if k >= len(g.WithTarget) {
 		return math.NaN()
@@ -480,7 +480,7 @@ func (t *tally) add(b block) error {
 }
 
 // keepWidest adds row i to Interval.Widest if its interval of target k is among the widest.
-// If widths are equal, the earlier row stays.
+// If widths are equal, the earlier row stays. A width of NaN counts as infinite.
 func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 	width := t.targetValue(b, "upper", k, i) - t.targetValue(b, "lower", k, i)
 	if math.IsNaN(width) {
@@ -663,7 +663,8 @@ func (t *tally) boundOutliers() error {
 	return nil
 }
 
-// largerPValue returns the larger of two p-values, at most 1, and its place.
+// largerPValue returns the larger of two p-values and its place. From 1 on, it returns 1 and
+// the place of all inputs.
 func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
@@ -843,8 +844,8 @@ func (a *Audit) ShiftFinding() string {
 	return "the inputs score higher than the calibration rows"
 }
 
-// Unnamed reports whether there are more than twice as many outliers as discoveries. Most
-// outliers can then not be named.
+// Unnamed reports whether there are more than twice as many outliers as discoveries. If so,
+// most outliers cannot be named.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
 // Cautions returns the notes with reasons why the guarantee does not hold.

@@ -84,8 +84,9 @@ func (s *Scorer) nearFitRows(ctx context.Context, x blas32.General) ([]string, e
 	return keys, nil
 }
 
-// NewScorer returns a Scorer that uses the .attach file b. It copies the facts about b,
-// such as the number of calibration rows, into id. The .attach file must have a detector.
+// NewScorer returns a Scorer that uses the .attach file b. The Scorer's Identity is a copy of
+// id with facts about b, such as the number of calibration rows. The .attach file must have
+// a detector.
 func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	s := &Scorer{Identity: id, PartTime: partTime, bundle: b}
 	o := attach.PredictOptions{Alpha: id.Alpha}
@@ -138,7 +139,7 @@ func intervalWidths(q calibrate.QuantileCalibration, levels []float64) []float64
 
 const (
 	// partRows and partTime limit the rows of a part and the time to score it. If an audit
-	// is killed, it scores at most one part again.
+	// is killed, the next run scores at most one part again.
 	partRows = 1 << 15
 	partTime = 20 * time.Second
 )
