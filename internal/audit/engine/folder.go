@@ -29,8 +29,8 @@ import (
 // scores.parquet, and run.json lists what was audited.
 //
 // A running audit writes its parts to the subfolder parts. The run.json in this subfolder
-// lists what the parts belong to. An earlier result stays until the new one is complete.
-// Its scores.parquet is one of the files that are joined into the new result.
+// describes the audit of these parts. An earlier result stays until the new one is complete.
+// The earlier scores.parquet is one of the files that are joined into the new result.
 type folder struct {
 	dir string
 	run
@@ -163,7 +163,7 @@ func (d *folder) writePlan(ctx context.Context) error {
 }
 
 // openFolder opens the result folder, and reuses results and parts that belong to this
-// audit.
+// audit. It returns an error if the folder holds another audit.
 func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note) (*folder, error) {
 	d := &folder{dir: dir, run: planned, note: note}
 	before, finished, err := readRun(d.runPath())

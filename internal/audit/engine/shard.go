@@ -101,12 +101,12 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
 			return func(yield func(audit.Batch, error) bool) {
-				some, err := e.rows.Precomputed(ctx, path, "", inputs.Slice{Start: from, End: count, Ends: true})
+				precomputed, err := e.rows.Precomputed(ctx, path, "", inputs.Slice{Start: from, End: count, Ends: true})
 				if err != nil {
 					yield(audit.Batch{}, err)
 					return
 				}
-				for batch, err := range some.Blocks(true) {
+				for batch, err := range precomputed.Blocks(true) {
 					if !yield(audit.Batch{Rows: batch}, err) {
 						return
 					}

@@ -20,8 +20,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Stamp holds the size and the modification time of a file or folder. A changed stamp means
-// that the file or folder has changed.
+// Stamp holds the size and the modification time of a file. For a folder, it holds the total
+// size of its files and the latest of their modification times. A changed stamp means that
+// the file or folder has changed.
 type Stamp struct {
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
@@ -229,8 +230,8 @@ func ancestors(path string) iter.Seq[string] {
 	}
 }
 
-// resolvePath returns the absolute path with slashes. It resolves links in the part of the
-// path that exists.
+// resolvePath returns the absolute path with forward slashes. It resolves links in the part
+// of the path that exists.
 func resolvePath(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
