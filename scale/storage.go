@@ -33,7 +33,8 @@ type storage struct {
 	buckets map[string]*blob.Bucket
 }
 
-// tempRoot returns the root folder of all local copies of this process.
+// tempRoot returns the root folder of all local copies of this process. The first call
+// creates it.
 var tempRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "attach-scale-") })
 
 func newStorage() *storage { return &storage{buckets: map[string]*blob.Bucket{}} }
@@ -94,7 +95,8 @@ func joinURL(folder, name string) string {
 	return withPath(folder, func(base string) string { return strings.TrimSuffix(base, "/") + "/" + name })
 }
 
-// listObjects returns the objects with the given key prefix.
+// listObjects returns the objects with the given key prefix. If delimiter is a slash, each
+// folder is one object. If it is empty, the objects in folders are listed instead.
 func listObjects(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
 	for iterator := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
 		object, err := iterator.Next(ctx)
@@ -312,8 +314,9 @@ func download(ctx context.Context, b *blob.Bucket, key, destination string) erro
 	})
 }
 
-// localFiles returns the files in a folder whose names have the prefix and match. If folder
-// is a URL, the files are local copies that exist until release is called.
+// localFiles returns the files in a folder whose names begin with prefix, and for which match
+// returns true. If folder is a URL, the files are local copies that exist until release is
+// called.
 func (s *storage) localFiles(ctx context.Context, folder, prefix string, match func(name string) bool) (paths []string, release func(), err error) {
 	release = func() {}
 	if strings.Contains(folder, "://") {
@@ -335,8 +338,8 @@ func (s *storage) localFiles(ctx context.Context, folder, prefix string, match f
 	return paths, release, err
 }
 
-// get copies files from the folder of a URL to a local folder, if their names have the
-// prefix and match. It skips files that already exist.
+// get copies files from the folder of a URL to a local folder, if their names begin with
+// prefix and match returns true for them. It skips files that already exist.
 func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, destination string) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
