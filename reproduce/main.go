@@ -3,7 +3,7 @@
 //	cd reproduce && go run . NAME --data DIR
 //
 // Run it without arguments for a list of the experiments. Users download the data sets from
-// the publishers. The documentation of each experiment lists the files that it reads.
+// the publishers. The pages in docs/benchmarks name the files that the experiments read.
 package main
 
 import (

@@ -5,7 +5,7 @@
 // splits. Inputs are standardised over all rows, which uses no labels.
 //
 // The paper does not say how it reads the output, so the package tries three ways. The
-// first two regress quantiles of the label, with and without a sigmoid on the output. The
+// first two regress quantiles of the label, without and with a sigmoid on the output. The
 // third regresses quantiles of the number of rings, because the label is a threshold on it.
 // The paper also omits the fraction of test rows (0.1 here), the batch size (64) and the
 // number of epochs.

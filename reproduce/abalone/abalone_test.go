@@ -160,8 +160,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPairedDifference uses a closed form. Student's t with two degrees of freedom exceeds
-// t with probability ½ − t/(2√(2+t²)).
+// TestPairedDifference compares the p-value with a closed form. Student's t with two degrees
+// of freedom exceeds u with probability ½ − u/(2√(2+u²)).
 func TestPairedDifference(t *testing.T) {
 	d := pairedDifference([]float64{2, 4, 6}, []float64{1, 2, 3}, 40, 10)
 	stdErr := math.Sqrt(1./3 + .25)

@@ -3,8 +3,8 @@
 // random splits is ⌈(1−α)(n+1)⌉/(n+1). With tied scores, plain intervals cover at least
 // this often, and smoothed intervals exactly this often.
 //
-// Every method has its default parameters. Tuning therefore needs no rows, and calibration
-// takes the whole held-out fifth.
+// Every method has its default parameters, except for the epochs that --epochs sets. No rows
+// are therefore needed for tuning, and calibration takes the whole held-out fifth.
 package coverage
 
 import (

@@ -260,8 +260,8 @@ func (s *report) setDirections(directions []direction) {
 	}
 }
 
-// shiftTo returns the shortest shift that raises the mean score by rise, or 0 if the mean
-// score already exceeds the target.
+// shiftTo returns the length of the shortest shift that raises the mean score by rise. It
+// returns 0 if rise is not positive.
 func shiftTo(d direction, rise float64) float64 {
 	if rise <= 0 {
 		return 0

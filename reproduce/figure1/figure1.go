@@ -127,7 +127,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	return curves.save(filepath.Join(s.Out, "figure1"), results)
 }
 
-// fitToy draws data and fits both uncertainties.
+// fitToy draws data, fits the network and the certificates, and measures both uncertainties.
 func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult, c toyCurves, err error) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	train, calibration, test := drawToy(rng, trainRows), drawToy(rng, trainRows), drawToy(rng, 2*trainRows)

@@ -46,8 +46,8 @@ func TestGapToy(t *testing.T) {
 	}
 }
 
-// TestLastHidden checks that the network's last layer computes the median from these
-// features.
+// TestLastHidden checks that the network's last layer computes the median from the features
+// that lastHidden returns.
 func TestLastHidden(t *testing.T) {
 	orttest.Open(t)
 	engine, err := fit.New(t.Context(), fit.Options{})

@@ -85,8 +85,9 @@ func newMonitor(calibration []float64, seed uint64) (watcher, error) {
 	return watcher{"calibrate.Monitor", add, m.Alarm}, nil
 }
 
-// newWatchers returns our monitor and nonconform's martingales. The martingales bet on
-// p-values from sequential ranks, for which nonconform made them.
+// newWatchers returns calibrate.Monitor, and each of nonconform's martingales without and
+// with restarts. The martingales bet on p-values from sequential ranks, as nonconform
+// intends.
 func newWatchers(calibration []float64, seed uint64) ([]watcher, error) {
 	m, err := newMonitor(calibration, seed)
 	if err != nil {

@@ -57,7 +57,8 @@ func column(all []record, name string) (values []float64) {
 	return values
 }
 
-// benchmarkPictures draws the benchmark pictures from CSV files in docs/benchmarks.
+// benchmarkPictures draws the benchmark pictures from CSV files in docs/benchmarks. It
+// computes the picture of theorem 1 without a file.
 func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
 	pictures := map[string]*svg.Picture{"benchmarks/theorem1.svg": tailBounds()}
 	for _, b := range []struct {
@@ -297,7 +298,7 @@ func figure1Picture(curves, rows []record) *svg.Picture {
 	legendX := 56.
 	for _, s := range []struct{ name, color, label string }{{"score trained", "purple", "trained, as in the paper"}, {"score exact", "green", "exact"}, {"score exact, unit norm", "orange", "exact, unit norm"}} {
 		score := column(curves, s.name)
-		// At the threshold, 95 % of the rows used for fitting score lower.
+		// 95 % of the rows used for fitting score at most the threshold.
 		var inside []float64
 		for _, v := range rx {
 			k, _ := slices.BinarySearch(x, v)

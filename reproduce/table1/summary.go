@@ -64,8 +64,8 @@ func (r tableRow) meetsLevel(seeds int) bool {
 
 func (r tableRow) isSQR() bool { return strings.HasPrefix(r.method, "sqr") }
 
-// printMethods summarises each row over all sets. Test results choose no row here, so the
-// numbers are not optimistic.
+// printMethods summarises each method over all sets, as trained and conformalized. Test
+// results choose no method here, so the numbers are not optimistic.
 func printMethods(w io.Writer, rows []tableRow, seeds int) {
 	fmt.Fprintf(w, "\nover all sets: those with a model for every seed, covered within %g, no wider than the paper's SQR (to its two digits); geometric mean of width over the paper's SQR\n", tolerance)
 	fmt.Fprintf(w, "%-28s %6s %6s %9s %9s\n", "method", "models", "holds", "no wider", "geo.mean")

@@ -97,7 +97,8 @@ func (s *settings) check() (err error) {
 	return nil
 }
 
-// jobs returns the jobs without results, and the keys of all results that the table needs.
+// jobs returns jobs that measure the missing results, and the keys of all results that the
+// table needs.
 func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.Job, keys []intervals.Case, err error) {
 	for _, set := range s.Plan.Sets {
 		data, err := set.Read(ctx, s.Data)

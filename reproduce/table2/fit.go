@@ -70,8 +70,8 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 	return configs
 }
 
-// configs returns the configurations of a row. Duplicates are possible, because the paper's
-// grid has some.
+// configs returns the configurations of a row of the paper's table. Duplicates are possible,
+// because the paper's grid has some.
 func (r paperRow) configs(m ood.Method) []ood.Params {
 	switch {
 	case r.grid != nil:

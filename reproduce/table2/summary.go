@@ -220,7 +220,7 @@ func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 	return g, better
 }
 
-// wideGap is the minimum gap for which verdict lists a pair.
+// wideGap is the largest gap for which verdict does not list a pair.
 const wideGap = .02
 
 // verdict returns a text on one method: its mean AUROC, the best other competing method

@@ -130,8 +130,8 @@ func column(values []float64, shape []int, number int) ([]float64, error) {
 
 func countDistinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
 
-// swapHalf swaps x and y in a random half of the pairs by weight. A method that always
-// gives the same direction is then right for half of the weight.
+// swapHalf swaps x and y in random pairs that hold about half of the weight. A method that
+// always gives the same direction is then right for about half of the weight.
 func swapHalf(pairs []pair, seed uint64) {
 	var unswapped, swapped float64
 	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(pairs)) {

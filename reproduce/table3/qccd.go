@@ -12,7 +12,7 @@ import (
 )
 
 // qccd scores a pair with quantiles, as sqr does. The quantiles come from a copula that
-// kernels on normal scores estimate.
+// kernels on normal scores estimate. Pairs with fewer than 200 rows use only the median.
 //
 // Reference: Tagasovska, Chavez-Demoulin & Vatter (2020), Distinguishing cause from effect
 // using quantiles: bivariate quantile causal discovery. Levels and weights are those of a

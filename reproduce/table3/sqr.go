@@ -29,8 +29,8 @@ func pools() []levelPool {
 	}
 }
 
-// forRows returns the levels for a pair of so many rows. Pairs with fewer than 200 rows use
-// only the median.
+// forRows returns the levels for a pair with the given number of rows. Pairs with fewer than
+// 200 rows use only the median.
 func (p levelPool) forRows(rows int) levelPool {
 	if rows < 200 {
 		return pools()[0]
