@@ -17,7 +17,7 @@ import "embed"
 //	digits_fit.npz          fit rows: images uint8 n×24×24, labels uint8 n
 //	digits_cal.npz          calibration rows: images, labels
 //	digits_test.npz         in-distribution test rows: images, labels
-//	letters.npz             out-of-distribution rows: images, labels
+//	letters.npz             out-of-distribution rows: images, labels, classes (ASCII codes)
 //	toy_regressor.onnx      regressor of one input, φ = 100
 //	toy_fit.npz             fit rows: x float32 n×1, y float32 n
 //	toy_cal.npz             calibration rows: x, y
