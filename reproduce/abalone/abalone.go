@@ -186,9 +186,9 @@ func predictionsFromLogits(z blas32.General, coverage float64) []prediction {
 	for i := range predictions {
 		p := sigmoid(float64(z.Data[i*z.Stride]))
 		tail := (1 - coverage) / 2
-		j := prediction{score: p, mean: p, predictedOld: p > .5, uncertainty: min(p, 1-p), mayBeYoung: 1-p >= tail, mayBeOld: p >= tail}
-		j.lower, j.upper = experiment.Indicator(!j.mayBeYoung), experiment.Indicator(j.mayBeOld)
-		predictions[i] = j
+		out := prediction{score: p, mean: p, predictedOld: p > .5, uncertainty: min(p, 1-p), mayBeYoung: 1-p >= tail, mayBeOld: p >= tail}
+		out.lower, out.upper = experiment.Indicator(!out.mayBeYoung), experiment.Indicator(out.mayBeOld)
+		predictions[i] = out
 	}
 	return predictions
 }
@@ -202,23 +202,23 @@ func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64)
 	predictions := make([]prediction, q.Rows)
 	for i := range predictions {
 		row := slices.Clone(q.Row(i, 0))
-		var j prediction
+		var out prediction
 		for l, v := range row {
 			if form.loss == "sigmoid-pinball" {
 				row[l] = float32(sigmoid(float64(v)))
 			}
 			if !form.rings {
-				j.mean += float64(row[l]) / float64(len(row))
+				out.mean += float64(row[l]) / float64(len(row))
 			}
 		}
 		if form.rings {
-			j.mean = probabilityAbove(row, q.Levels, threshold)
+			out.mean = probabilityAbove(row, q.Levels, threshold)
 		}
 		quantileAt := func(tau float64) float64 { return float64(quantile.Interpolate(q.Levels, row, tau)) }
-		j.score, j.lower, j.upper = quantileAt(.5), quantileAt((1-coverage)/2), quantileAt((1+coverage)/2)
-		j.predictedOld, j.uncertainty = j.score > threshold, j.upper-j.lower
-		j.mayBeYoung, j.mayBeOld = j.lower <= threshold, j.upper > threshold
-		predictions[i] = j
+		out.score, out.lower, out.upper = quantileAt(.5), quantileAt((1-coverage)/2), quantileAt((1+coverage)/2)
+		out.predictedOld, out.uncertainty = out.score > threshold, out.upper-out.lower
+		out.mayBeYoung, out.mayBeOld = out.lower <= threshold, out.upper > threshold
+		predictions[i] = out
 	}
 	return predictions
 }

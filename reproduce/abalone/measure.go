@@ -43,22 +43,22 @@ func measureClasses(predictions []prediction, old []bool) (classMeasures, error)
 	var medians, means, uncertainties [2][]float64 // medians and means by class (young, old); uncertainties by error (right, wrong)
 	n, decided := float64(len(predictions)), 0.
 	errors := make([]float64, len(predictions))
-	for i, j := range predictions {
+	for i, p := range predictions {
 		class := 0
 		if old[i] {
 			class = 1
 		}
-		medians[class], means[class] = append(medians[class], j.score), append(means[class], j.mean)
+		medians[class], means[class] = append(medians[class], p.score), append(means[class], p.mean)
 		wrong := 0
-		if j.predictedOld != old[i] {
+		if p.predictedOld != old[i] {
 			wrong = 1
 		}
 		errors[i] = float64(wrong)
-		uncertainties[wrong] = append(uncertainties[wrong], j.uncertainty)
+		uncertainties[wrong] = append(uncertainties[wrong], p.uncertainty)
 		m.accuracy += float64(1-wrong) / n
-		m.meanAccuracy += experiment.Indicator((j.mean > .5) == old[i]) / n
-		m.covered += experiment.Indicator(old[i] && j.mayBeOld || !old[i] && j.mayBeYoung) / n
-		if j.mayBeOld && j.mayBeYoung {
+		m.meanAccuracy += experiment.Indicator((p.mean > .5) == old[i]) / n
+		m.covered += experiment.Indicator(old[i] && p.mayBeOld || !old[i] && p.mayBeYoung) / n
+		if p.mayBeOld && p.mayBeYoung {
 			m.undecided += 1 / n
 		} else {
 			decided++

@@ -27,8 +27,8 @@ func plotScores(r formResult, coverage float64) *experiment.Figure {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.predictions[a].mean, r.predictions[b].mean) })
 	var x, y [3][]float64 // three series: medians, young rows, old rows
 	for position, i := range order {
-		j := r.predictions[i]
-		bar := p.Line([]float64{float64(position), float64(position)}, []float64{j.lower, j.upper}, experiment.RGB(0x2f6fde, 0x50), .6)
+		prediction := r.predictions[i]
+		bar := p.Line([]float64{float64(position), float64(position)}, []float64{prediction.lower, prediction.upper}, experiment.RGB(0x2f6fde, 0x50), .6)
 		p.Add(bar)
 		if position == 0 {
 			thick := *bar
@@ -36,7 +36,7 @@ func plotScores(r formResult, coverage float64) *experiment.Figure {
 			p.Legend.Add("interval", &thick)
 		}
 		class := experiment.Indicator(r.old[i])
-		x[0], y[0] = append(x[0], float64(position)), append(y[0], j.score)
+		x[0], y[0] = append(x[0], float64(position)), append(y[0], prediction.score)
 		series := 1 + int(class)
 		x[series], y[series] = append(x[series], float64(position)), append(y[series], 1.34*class-.17)
 	}

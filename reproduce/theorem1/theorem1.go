@@ -76,7 +76,7 @@ type tailRow struct {
 	gamma                                   string
 	t, exact, empirical                     float64 // exact is NaN if there is no closed form
 	printed, norm, laurentMassart, chernoff float64
-	responses, samplesAbove                 int
+	samples, samplesAbove                   int
 }
 
 // violated reports whether the printed bound lies below the exact tail. If there is no exact
@@ -86,7 +86,7 @@ func (r tailRow) violated() bool {
 	if !math.IsNaN(r.exact) {
 		return r.printed < r.exact
 	}
-	n := float64(r.responses)
+	n := float64(r.samples)
 	return float64(r.samplesAbove) > r.printed*n+3*math.Sqrt(r.printed*n)+3
 }
 
@@ -136,7 +136,7 @@ func (spec spectrum) tails(ctx context.Context, samples int, rng *rand.Rand) ([]
 	for j, t := range spec.thresholds {
 		rows[j] = tailRow{
 			k: len(spec.gammas), gamma: spec.name, t: t, exact: exactTail(spec.gammas, t),
-			empirical: float64(countAbove[j]) / float64(samples), responses: samples, samplesAbove: countAbove[j],
+			empirical: float64(countAbove[j]) / float64(samples), samples: samples, samplesAbove: countAbove[j],
 			printed: r.PrintedBound(t), norm: r.NormBound(t), laurentMassart: r.LaurentMassart(t), chernoff: r.Chernoff(t),
 		}
 	}
@@ -153,7 +153,7 @@ func exactTail(gammas []float64, t float64) float64 {
 }
 
 func printTable(w io.Writer, rows []tailRow) {
-	fmt.Fprintf(w, "P(‖Cᵀx‖² − E‖Cᵀx‖² ≥ t) for Cᵀx ~ N(0, Γ), %d rows; ✗ marks where the printed bound lies below the tail\n\n", rows[0].responses)
+	fmt.Fprintf(w, "P(‖Cᵀx‖² − E‖Cᵀx‖² ≥ t) for Cᵀx ~ N(0, Γ), %d rows; ✗ marks where the printed bound lies below the tail\n\n", rows[0].samples)
 	fmt.Fprintf(w, "%4s %-9s %9s %11s %11s %13s %11s %11s %11s\n", "k", "Γ", "t", "exact", "empirical", "printed", "Laurent-M.", "Chernoff", "norm")
 	violations := 0
 	for _, r := range rows {
@@ -174,7 +174,7 @@ func printTable(w io.Writer, rows []tailRow) {
 func csvLines(rows []tailRow) [][]string {
 	lines := [][]string{{"k", "gamma", "t", "exact", "empirical", "samples", "printed", "printed_violated", "laurent_massart", "chernoff", "norm"}}
 	for _, r := range rows {
-		lines = append(lines, experiment.Cells(7, r.k, r.gamma, r.t, experiment.Known(r.exact), r.empirical, r.responses,
+		lines = append(lines, experiment.Cells(7, r.k, r.gamma, r.t, experiment.Known(r.exact), r.empirical, r.samples,
 			r.printed, r.violated(), r.laurentMassart, r.chernoff, r.norm))
 	}
 	return lines
