@@ -19,7 +19,7 @@ type Pool struct {
 	In, Out      []float64
 }
 
-// Scored runs the networks on their rows, each with its default detector.
+// Scored returns the scores of each network's rows by the network's default detector.
 func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	var pools []Pool
 	if p.Sets == nil {

@@ -30,8 +30,9 @@ type Store[K comparable, R Keyed[K]] struct {
 	Records map[K]R
 }
 
-// OpenStore reads the records of an earlier run and appends new records to the same file.
-// It drops an incomplete last line.
+// OpenStore opens a file of records, which it creates if necessary, and reads the records of
+// an earlier run. It drops an incomplete last line, and returns an error if another line is
+// not a record.
 func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	s := &Store[K, R]{Records: map[K]R{}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -80,7 +81,7 @@ func (s *Store[K, R]) Has(k K) bool {
 	return ok
 }
 
-// Add appends records to the file.
+// Add appends records to the file and adds them to Records.
 func (s *Store[K, R]) Add(records []R) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

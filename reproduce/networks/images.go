@@ -103,7 +103,8 @@ type Images struct {
 	FewOuts []compare.OODSet
 }
 
-// Load runs a network on its rows, or reads the features that an earlier run stored.
+// Load runs a network on its rows, or reads the features that an earlier run stored. The
+// caller must close the model.
 func (p *Plan) Load(ctx context.Context, n Measured, progress func(fraction float64)) (*Images, error) {
 	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {

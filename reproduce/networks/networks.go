@@ -177,7 +177,8 @@ func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 }
 
 // Check parses the flags and finds the networks. It drops methods for which exclude returns
-// true. If no method remains, the error contains emptyReason.
+// true. If no method remains, the error contains emptyReason. It also returns an error if a
+// file of a network in --sets is missing, or if there is no network.
 func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, emptyReason string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err

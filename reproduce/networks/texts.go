@@ -14,7 +14,8 @@ import (
 const Texts = "clinc_bert"
 
 // ReadTexts runs the text classifier on files of CLINC150, such as "val". It returns the
-// classifier and the rows of each file. Rows of in-scope files have labels.
+// classifier, which the caller must close, and the rows of each file. Rows of in-scope files
+// have labels.
 func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(fraction float64)) (*featurize.Model, []ood.Batch, error) {
 	model, err := featurize.Open(ctx, filepath.Join(p.Models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
