@@ -12,17 +12,19 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: service FILE.attach")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1]); err != nil {
 		log.Fatal(err)
@@ -46,10 +48,10 @@ func run(ctx context.Context, path string) error {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, r *http.Request) {
-		image := http.MaxBytesReader(w, r.Body, 16<<20)
-		predictions, err := model.Predict(r.Context(), predictor, image)
+		file := http.MaxBytesReader(w, r.Body, 16<<20)
+		predictions, err := model.Predict(r.Context(), predictor, file)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			http.Error(w, err.Error(), statusOf(err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -57,11 +59,25 @@ func run(ctx context.Context, path string) error {
 	})
 
 	server := &http.Server{Addr: "localhost:8080", Handler: mux, ReadTimeout: 10 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { server.Close() })
-	defer stopped()
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
 	log.Printf("listening on %s", server.Addr)
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	select {
+	case err := <-failed:
 		return err
+	case <-ctx.Done():
+		// Shutdown waits for the last handler, so that none uses a closed model.
+		return server.Shutdown(context.Background())
 	}
-	return nil
+}
+
+func statusOf(err error) int {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, preprocess.ErrImage):
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
 }
