@@ -35,11 +35,11 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	g.noteUsedRows(add, e)
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
-		add("give labels to see more", "the rows have no labels, so accuracy is unknown")
+		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is unknown")
 	case e.Task == attach.Classification && e.Classifier == nil:
 		add("give logits to see more", "the rows have no logits, so accuracy is unknown")
 	case e.Task == attach.Regression && g.targets == nil:
-		add("give targets to see more", "the rows have no targets, so the coverage of intervals is unknown")
+		add("give targets, so that intervals are tested", "the rows have no targets, so the coverage of intervals is unknown")
 	}
 	if e.Flags == nil {
 		add("", "the .attach file has no detector: nothing is flagged")

@@ -104,7 +104,7 @@ func (f *evaluateFlags) run(c *cli.Context) error {
 	} else {
 		_, err = io.WriteString(c.App.Writer, report.EvaluationText(e))
 	}
-	return cmp.Or(err, checkGates(f.gates, e))
+	return cmp.Or(err, checkGates(f.gates, e, untestedGuarantee(m.Bundle, e)))
 }
 
 // evaluate reads the rows and tests the guarantees on them.

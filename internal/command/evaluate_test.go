@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"os"
@@ -104,9 +105,16 @@ func TestFigures(t *testing.T) {
 		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
 		g, ok := parseGate(text, gateFigures())
-		if err := checkGates([]gate{g}, e); !ok || (err == nil) != applies {
+		if err := checkGates([]gate{g}, e, ""); !ok || (err == nil) != applies {
 			t.Errorf("%s: %v, %v", text, ok, err)
 		}
+	}
+	violated, _ := parseGate("violated", gateFigures())
+	if err := checkGates([]gate{violated}, &evaluate.Evaluation{}, "no targets"); err == nil || errors.As(err, new(*gateError)) || !strings.Contains(err.Error(), "no targets") {
+		t.Errorf("without a test of the intervals, the gate violated returns %v", err)
+	}
+	if err := checkGates([]gate{violated}, e, "no targets"); !errors.As(err, new(*gateError)) {
+		t.Errorf("with violated guarantees, the gate violated returns %v", err)
 	}
 	for _, text := range []string{"", "coverage", "coverage<", "<1", "coverage<nan", "coverage@<1", "coverage@1<1", "coverage@x<1", "frob<1", "coverage=1"} {
 		if g, ok := parseGate(text, gateFigures()); ok {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -170,12 +171,31 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	return g, err == nil && levelErr == nil && !math.IsNaN(g.bound) && (!hasLevel || fraction(g.levelOrAlpha) == "") && slices.Contains(figures, g.figure)
 }
 
+// untestedGuarantee returns why a guarantee of the .attach file was not tested, or "" if all
+// were tested.
+func untestedGuarantee(b *attach.Bundle, e *evaluate.Evaluation) string {
+	interval := func(g evaluate.Guarantee) bool {
+		return g.Kind == hypothesis.IntervalCoverage || g.Kind == hypothesis.JointCoverage
+	}
+	switch {
+	case b.IntervalModel != nil && !slices.ContainsFunc(e.Guarantees, interval):
+		return "the intervals were not tested, because the rows have no targets; name their column with --target, or pass --y"
+	case len(b.Calibration.TrueClasses.Labels) > 0 && e.Classifier == nil:
+		return "the prediction sets were not tested, because the rows have no labels or no logits; pass labels with --y or --target"
+	}
+	return ""
+}
+
 // checkGates returns a *gateError that names the failed gates, or another error if the
-// evaluation lacks a figure.
-func checkGates(gates []gate, e *evaluate.Evaluation) error {
+// evaluation lacks a figure. If untested is not empty, the gate violated is such an error,
+// because a lost column of targets must not let a job pass.
+func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 	var failed []string
 	for _, g := range gates {
 		found := figuresAt(e, g.levelOrAlpha)[g.figure]
+		if g.figure == "violated" && untested != "" && !slices.ContainsFunc(found, g.fails) {
+			return fmt.Errorf("--fail-if %s: %s", g.text, untested)
+		}
 		if len(found) == 0 {
 			advice := ""
 			switch {
