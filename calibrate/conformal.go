@@ -63,7 +63,7 @@ func (c Conformal) Threshold(alpha float64) float64 {
 // ordered.
 func sortedCopy(scores []float64) ([]float64, error) {
 	if i := slices.IndexFunc(scores, math.IsNaN); i >= 0 {
-		return nil, fmt.Errorf("calibration score %d is NaN: remove the row", i)
+		return nil, fmt.Errorf("the score of calibration row %d (counted from 0) is NaN: leave the row out, or correct the detector", i)
 	}
 	out := slices.Clone(scores)
 	slices.Sort(out)

@@ -91,7 +91,8 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	return m, nil
 }
 
-// Add adds the score of the next row of the stream. NaN counts as +Inf. Add returns an
+// Add adds the score of the next row of the stream. NaN counts as +Inf, so do not
+// pass scores of a Predictor without a detector. Add returns an
 // error if the Monitor was not made by NewMonitor.
 func (m *Monitor) Add(score float64) error {
 	if math.IsNaN(score) {
@@ -183,8 +184,12 @@ func (m *Monitor) Evidence() float64 {
 	return m.urn.Capital()
 }
 
-// Alarm reports whether the evidence has ever been at least 1/delta.
+// Alarm reports whether the evidence has ever been at least 1/delta. It panics unless delta
+// is between 0 and 1.
 func (m *Monitor) Alarm(delta float64) bool {
+	if err := checkLevel("delta", delta); err != nil {
+		panic("calibrate: " + err.Error())
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.urn != nil && m.urn.Peak*delta >= 1
@@ -225,7 +230,7 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 }
 
 // UnmarshalBinary replaces the state of the Monitor by a state that MarshalBinary wrote, in
-// this process or in another. The Monitor must have been made by NewMonitor.
+// this process or in another. The state includes the seed and whether Alarm is true. The Monitor must have been made by NewMonitor.
 // UnmarshalBinary returns an error if the state is damaged or belongs to other calibration
 // scores.
 func (m *Monitor) UnmarshalBinary(data []byte) error {

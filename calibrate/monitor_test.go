@@ -280,3 +280,21 @@ func TestZeroMonitor(t *testing.T) {
 		t.Errorf("%d rows, evidence %v, alarm %v", zero.Rows(), zero.Evidence(), zero.Alarm(.01))
 	}
 }
+
+// TestAlarmDelta checks that Alarm panics if delta is not a probability between 0 and 1.
+func TestAlarmDelta(t *testing.T) {
+	m, err := calibrate.NewMonitor([]float64{1, 2, 3}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, delta := range []float64{0, -1, 1, 2, math.NaN()} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Alarm(%v) does not panic", delta)
+				}
+			}()
+			m.Alarm(delta)
+		}()
+	}
+}
