@@ -205,7 +205,7 @@ type Calibration struct {
 }
 
 // Guarantee returns one sentence, without a full stop, that states what the calibration
-// guarantees, and on which condition.
+// guarantees and on which condition, or why guarantees may not hold.
 func (b *Bundle) Guarantee() string {
 	if c := b.Calibration; c.Reused > 0 {
 		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with held-out rows"

@@ -231,5 +231,5 @@ func (e *Evaluation) violationAdvice() string {
 	if e.HeldOut == rows.SplitOff {
 		return "calibrate with rows that the model was not trained on: the calibration rows were split off the rows fitted on"
 	}
-	return "check what changed since calibration (first, how inputs are prepared), or calibrate with rows from the same source as these"
+	return "check what changed since calibration (first, how inputs are prepared) and whether the model was trained on the calibration rows, or calibrate with rows from the same source as these"
 }

@@ -55,7 +55,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
 	if _, statErr := os.Stat(modelPath); err != nil && path == "" && errors.Is(statErr, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no longer a file at %s", attach.ErrNoModel, modelPath)
+		return nil, fmt.Errorf("%w: there is no file at %s; the .attach file stores this path, relative to itself", attach.ErrNoModel, modelPath)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,8 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 // lists the formats. Predict decodes and prepares each image, runs the model on all of
 // them at once, and passes the result to p. The Predictor p must come from the same
 // .attach file. If an image cannot be decoded or prepared, the error names it, counted
-// from 0. If it cannot be decoded, the error wraps [preprocess.ErrImage].
+// from 0. If it cannot be decoded, the error wraps [preprocess.ErrImage]. Errors of
+// a reader are wrapped, too.
 func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
 	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
 	if err != nil {

@@ -243,7 +243,7 @@ func TestOpenForRefuses(t *testing.T) {
 	}{
 		"another":                  {func(*attach.Bundle) {}, "../testmodels/digits_resnet.onnx", attach.ErrWrongModel, "digits_resnet.onnx"},
 		"other tensors":            {func(b *attach.Bundle) { b.Base.Feature = "nope" }, "../testmodels/toy_regressor.onnx", attach.ErrWrongModel, ""},
-		"gone":                     {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "no longer a file at gone.onnx"},
+		"gone":                     {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "no file at gone.onnx"},
 		"missing":                  {func(*attach.Bundle) {}, "missing.onnx", os.ErrNotExist, "missing.onnx"},
 		"nowhere":                  {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not contain its path"},
 		"features without a model": {func(b *attach.Bundle) { b.Base.SHA256 = "" }, "", attach.ErrWrongModel, "features without a model"},

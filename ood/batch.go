@@ -10,7 +10,7 @@ import (
 
 // Batch holds n rows of all data that methods read. A field with its zero value is absent.
 type Batch struct {
-	Features blas32.General // n×h: the h inputs φ of the last linear layer
+	Features blas32.General // n×h: the h inputs φ of the last linear layer; for trees, columns and predictions, standardised
 	Logits   blas32.General // n×c, for c classes or targets
 	Labels   []int          // class index of each row, in [0,c) for c classes
 	// Inputs holds the inputs of the model for n rows. It is nil if they are unknown. When a

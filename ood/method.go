@@ -44,7 +44,7 @@ type Training struct {
 // Method describes a detector or, if it needs targets, an interval method. Before a method
 // gets rows, parameters or a state, they are checked.
 type Method struct {
-	Name string // name as users type it, in lower case with hyphens
+	Name string // name as users type it, by convention in lower case with hyphens
 	Doc  string // one sentence on the meaning of the score, one on when to use the method, then details
 	Ref  string // reference: a paper or an equation
 	// Needs lists the data that the method requires.
@@ -66,8 +66,8 @@ type Method struct {
 	// two logits or more. The last layer has matching widths.
 	//
 	// The result is a pointer to a struct whose tagged fields are its state: see the package
-	// comment. It is a Detector or, for an interval method, a QuantileRegressor, and is safe
-	// for concurrent use.
+	// comment. It is a Detector or, for an interval method, a QuantileRegressor. It must be
+	// safe for concurrent use.
 	Fit func(ctx context.Context, t Training, p Params) (any, error)
 	// New returns an empty value of the type that Fit returns. A saved state is then read into
 	// it.
@@ -78,6 +78,7 @@ type Method struct {
 type Detector interface {
 	// Score writes a score for each row of b to dst, which has as many entries as b has rows.
 	// A higher score means more uncertainty. The rows have all data that the method needs,
-	// with the widths of the fit, but may contain NaN and infinities.
+	// with the widths of the fit, but may contain NaN and infinities. A row with NaN should
+	// get the score NaN, whose p-value is the smallest one. Several goroutines may call Score.
 	Score(ctx context.Context, dst []float64, b Batch) error
 }

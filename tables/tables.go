@@ -80,9 +80,10 @@ type Table struct {
 	beside        inputs.Beside
 }
 
-// Open opens the table at path for a .attach file. It reads the whole file once, so a wrong
-// cell is reported before any row is predicted. Errors name the file, the line and the
-// column. The error for a table without rows wraps [ErrEmpty].
+// Open opens the table at path for a .attach file. It reads the whole file once, so a cell
+// that is not a number where the model needs one is reported before any row is predicted.
+// Errors name the file, the line and the column. A category that the model does not know is
+// an error of the model, when its block of rows runs. The error for a table without rows wraps [ErrEmpty].
 //
 // Columns are found by their names, in any order, and other columns are allowed. A file
 // without a header must have the columns in the order of the fit. The first line of a text
@@ -184,7 +185,7 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 	return t.beside.Sure(b.Base)
 }
 
-// Len returns the number of rows.
+// Len returns the number of rows, without rows that were left out because their target is empty.
 func (t *Table) Len() int { return t.set.Len() }
 
 // ID returns the text of row i in the column Options.ID. Without this option, it returns

@@ -66,7 +66,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(model+"/infer", s.serveInfer)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, statusErrorf(http.StatusNotFound, "there is no path %.200q; the API is below /v2", r.URL.Path))
+		writeError(w, statusErrorf(http.StatusNotFound, "there is no path %.200q; GET /v2/models/NAME describes a model", r.URL.Path))
 	})
 	return mux
 }

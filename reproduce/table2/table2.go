@@ -34,7 +34,7 @@ var Experiment = experiment.Experiment{
 		flags.BoolVar(&s.networkMethods, "network-methods", true, "measure methods that run the network on every row too")
 		flags.IntVar(&s.NetworkRows, "network-rows", 500, "at most `N` rows of every set for methods that run the network (0: as all others)")
 		flags.DurationVar(&s.limit, "limit", 0, "longest `time` for a method on a network, such as 10m; beyond it the table says so (0: none)")
-		flags.StringVar(&s.attached, "attached", networks.Attached, "the `methods` whose standing among single ones is told: those that attach fit uses")
+		flags.StringVar(&s.attached, "attached", networks.Attached, "the `methods` to rank against single detectors: the defaults of attach fit")
 		flags.BoolVar(&s.reportOnly, "report", false, "measure nothing: tables and picture of what --out has, of a run that goes on or was ended")
 		return s.run
 	},

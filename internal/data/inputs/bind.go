@@ -181,7 +181,7 @@ func (t *tableReader) fitColumns() (list []int, err error) {
 	if len(missing) > 1 {
 		what = "columns"
 	}
-	return nil, fmt.Errorf("it lacks the %s %s of the fit; its columns are %s; rename them, or remove the header to use columns by position",
+	return nil, fmt.Errorf("it lacks the %s %s of the fit; its columns are %s; add what is missing, or rename the column that holds it",
 		what, display.List(missing, 10), display.List(t.header, 10))
 }
 

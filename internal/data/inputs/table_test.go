@@ -365,7 +365,7 @@ func TestTableColumns(t *testing.T) {
 		t.Errorf("inputs %v", got)
 	}
 	_, err = Open(context.Background(), path, Options{Columns: []string{"a", "c"}})
-	wantError(t, err, path, `it lacks the column "c" of the fit; its columns are name, b, y, a; rename them, or remove the header to use columns by position`)
+	wantError(t, err, path, `it lacks the column "c" of the fit; its columns are name, b, y, a; add what is missing, or rename the column that holds it`)
 	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
 	_, err = Open(context.Background(), twice, Options{})
 	wantError(t, err, twice, `two columns are named "a"; rename one`)

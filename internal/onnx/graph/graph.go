@@ -133,7 +133,7 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	return all.Add(x.Mul(0.).Sum().Reshape(0, 1, 1)), nil
 }
 
-var errNoGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
+var errNoGraph = &Refusal{"only methods of attach can be written as a graph of ONNX operators, and not all of them"}
 
 // MostBank is the largest size in bytes of the training rows in a graph. Larger model files
 // are slow to load, especially in browsers.
