@@ -219,9 +219,11 @@ func (s modelBuilder) classNames(w *walk) []string {
 	deps := ancestors(s.graph, w.output)
 	for _, n := range s.graph.Model.GetGraph().GetNode() {
 		found := s.classNamesIn(n)
-		switch {
-		case n.GetDomain() != mlDomain || len(found) < 2 || len(n.GetOutput()) == 0:
-		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, deps[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], ownScoresSuffix)]:
+		if n.GetDomain() != mlDomain || len(found) < 2 || len(n.GetOutput()) == 0 {
+			continue
+		}
+		scores := n.GetOutput()[len(n.GetOutput())-1]
+		if n.GetOpType() == "ArrayFeatureExtractor" && names == nil || deps[scores] || deps[strings.TrimSuffix(scores, ownScoresSuffix)] {
 			names = found // the last node with names is nearest to the output
 		}
 	}

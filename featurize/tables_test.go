@@ -158,6 +158,21 @@ func TestNamesWithoutZipMap(t *testing.T) {
 	}
 }
 
+// TestNamesOfSoftmaxTrees checks that class names are found if a tree classifier returns
+// probabilities that it computes with a softmax.
+func TestNamesOfSoftmaxTrees(t *testing.T) {
+	m := load(t, "../testmodels/tables/xgboost.onnx").Proto
+	for _, n := range m.Graph.Node {
+		if a := onnx.Attribute(n, "classlabels_int64s"); a != nil {
+			a.Ints = []int64{5, 6, 7}
+		}
+	}
+	i := open(t, runtime(t), save(t, m), featurize.Options{}).Info()
+	if got := strings.Join(i.Classes, " "); got != "5 6 7" {
+		t.Errorf("classes %q", got)
+	}
+}
+
 // TestSVMScores checks the sign of scores for two classes without probabilities. ONNX
 // Runtime gives the larger score to the class that it does not predict.
 func TestSVMScores(t *testing.T) {
