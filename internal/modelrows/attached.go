@@ -39,8 +39,8 @@ type Attached struct {
 	run     featurize.Options
 }
 
-// Open opens the .attach file in o. run configures its model. If check is not nil, it
-// returns an error for a file that the options do not apply to.
+// Open opens the .attach file in o. run configures its model. The function check, which may
+// be nil, returns an error if the options do not apply to the file.
 func Open(o Options, run featurize.Options, check func(*attach.Bundle) error, note Note) (*Attached, error) {
 	m := &Attached{Classes: o.Classes, options: o, run: run}
 	if err := m.Begin(o.ReadOptions, note); err != nil {
@@ -222,19 +222,19 @@ func (r *Rows) selectRows(list []int) {
 	}
 }
 
-// Known holds the labels, targets and groups of rows. Each part has one entry for each row, or
-// is nil.
+// Known holds the labels, targets and groups of rows. Labels, Targets, Groups and Names each
+// have one entry for each row, or are empty.
 type Known struct {
-	inputs.Beside          // a label is a class of the model, or -1 if the model does not have the class
+	inputs.Beside          // a label is a class of the model, -1 for another class, or inputs.Unlabelled
 	Names         []string // names of the labels
-	DropReason    error    // the reason why labels or targets were left out
+	DropReason    error    // why a label or target is unknown or left out, or nil
 	withTarget    []int    // rows with a known target, if some are unknown
 }
 
 // knownOf returns the labels, targets and groups of a set. It leaves out labels or targets
-// that do not fit the model. picked contains the labels in ReadOptions.Classes. The set
-// has replaced them by their index in picked. If the model does not have as many classes,
-// knownOf restores the original labels.
+// that do not fit the model. picked is ReadOptions.Classes: the set has replaced each label
+// by its index in picked. If the model has another number of classes, knownOf restores the
+// original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
@@ -249,7 +249,8 @@ func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	return k.checked(base)
 }
 
-// numberByName numbers labels by the names of their folders. If the classes have no names,
+// numberByName numbers labels by the names of their folders. The label of a folder that is
+// not a class becomes -1, and DropReason names such a folder. If the classes have no names,
 // labels keep the order of the folders.
 func (k *Known) numberByName(folders, classes []string) {
 	labels := make([]int, len(k.Labels))

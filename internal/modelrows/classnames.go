@@ -70,7 +70,7 @@ func parseClassNames(content []byte) ([]string, error) {
 	return names, nil
 }
 
-// CheckClassNames returns an error if there are more or fewer class names than classes.
+// CheckClassNames returns an error if there are class names, but not one for each class.
 // outputs is the number of outputs of the model, or 0 if the number of classes is unknown.
 func (r *Reader) CheckClassNames(outputs int) error {
 	if have, want := len(r.Inputs.Classes), inputs.ClassesOf(outputs); have > 0 && want > 0 && have != want {

@@ -123,8 +123,8 @@ func (r *Reader) configureFor(model *featurize.Model) {
 }
 
 // CheckClasses returns an error if ReadOptions.Classes is set for a regressor, or if it has
-// more or fewer labels than the model has classes. With another number of labels, their
-// numbers would not match the outputs.
+// more or fewer labels than the model has classes. Label i of ReadOptions.Classes is for
+// class i, so each class needs one.
 func (r *Reader) CheckClasses(task attach.Task) error {
 	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.readOptions.Classes)
 	if picked > 0 && task == attach.Regression {
@@ -225,7 +225,8 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 }
 
 // withKnownTargets returns the rows of a set with a known target, or all rows if Unlabelled
-// is true. Errors contain path, the source of the targets.
+// is true. If no target is known, it returns an error or, with Unlabelled, all rows without
+// targets. Errors contain path, the source of the targets.
 func (r *Reader) withKnownTargets(set *inputs.Set, path string) (*inputs.Set, error) {
 	known, err := set.Known()
 	switch {
