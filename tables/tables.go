@@ -83,7 +83,8 @@ type Table struct {
 // Open opens the table at path for a .attach file. It reads the whole file once, so a cell
 // that is not a number where the model needs one is reported before any row is predicted.
 // Errors name the file, the line and the column. A category that the model does not know is
-// an error of the model, when its block of rows runs. The error for a table without rows wraps [ErrEmpty].
+// an error of the model, when its block of rows runs. The error for a table without rows
+// wraps [ErrEmpty].
 //
 // Columns are found by their names, in any order, and other columns are allowed. A file
 // without a header must have the columns in the order of the fit. The first line of a text
@@ -152,8 +153,8 @@ func featureInputs(base attach.Base) (list []attach.Input) {
 	return append(list, attach.Input{Name: "gaps", DType: "float32", Optional: true})
 }
 
-// check returns an error if the rows do not match the model. It leaves out rows without a
-// target, and keeps the labels, targets and groups of the others.
+// check returns an error if the rows do not match the model. If o names targets, it leaves
+// out rows without a target. It keeps the labels, targets and groups of the other rows.
 func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err error) {
 	var base attach.Base
 	if t.network != nil {
@@ -185,7 +186,8 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 	return t.beside.Sure(b.Base)
 }
 
-// Len returns the number of rows, without rows that were left out because their target is empty.
+// Len returns the number of rows, without rows that were left out because their target is
+// empty.
 func (t *Table) Len() int { return t.set.Len() }
 
 // ID returns the text of row i in the column Options.ID. Without this option, it returns
