@@ -33,8 +33,8 @@ import (
 
 // scriptArray implements the script command `array FILE SPEC…`. It writes an .npy file (one
 // SPEC) or an .npz file. A SPEC is [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example
-// x=float32:40x6:15=nan. A floating-point element is a sum of a sine and a cosine of its
-// index. An integer is its index modulo 4.
+// x=float32:40x6:15=nan. A floating-point element is computed from its index with a sine and
+// a cosine. An integer element is its index modulo 4.
 func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	arrays := map[string]rows.Array{}
 	for _, spec := range args[1:] {
@@ -137,8 +137,8 @@ func convert[T float32 | int64 | uint8](values []float64) []T {
 }
 
 // scriptKilled implements the script command `killed N ARGS…`. It starts attach and kills
-// it, again and again, until attach completes. The time before each kill grows. The script
-// fails if attach completes before N kills.
+// it, again and again, until attach completes. The mean time before a kill grows. The script
+// fails if attach completes before N kills, or does not complete after 50.
 func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 	minKills, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -395,8 +395,9 @@ func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptJSON implements the script command `json FILE PATH [VALUE]`. It checks that a JSON
-// document has an element at a path, and that it equals VALUE. A path is, for example,
-// methods.0.auroc.mean. In a path, * stands for every element of a list.
+// document has an element at a path, and that it equals VALUE. With !, the element must
+// differ from VALUE. A path is, for example, methods.0.auroc.mean. In a path, * stands for
+// every element of a list.
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	var doc any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
