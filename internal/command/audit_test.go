@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
-// TestAuditPage checks that docs/reference/json.md describes every key of audit.json and
-// every figure.
+// TestAuditPage checks that docs/reference/json.md describes every key of audit.json, every
+// figure and every kind of group. The page must say when an optional key is absent.
 func TestAuditPage(t *testing.T) {
 	content, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {

@@ -30,8 +30,8 @@ func parseAuditGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
-// checkAuditGates returns a *gateError that names the failed gates. If the bound of a gate
-// is between 0 and 1, it is a fraction, and a number of inputs is divided by the number of
+// checkAuditGates returns a *gateError that names the failed gates, or nil if none failed. A
+// bound between 0 and 1 is a fraction: a number of inputs is then divided by the number of
 // all inputs.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string

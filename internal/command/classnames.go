@@ -38,8 +38,9 @@ func noteFolders(w io.Writer, names []string, outputs int) {
 }
 
 // checkFolders returns an error if a folder or a label is not the name of a class, because
-// its class is then unknown. There is one exception: if none is the name of a class, and
-// there are as many as classes, they are in the order of the classes.
+// its class is then unknown. There are two exceptions. Any names are valid if the classes
+// have no names. If no folder or label is the name of a class, but there is one for each
+// class, they are in the order of the classes.
 func (r *rowReader) checkFolders(x string, folders []string) error {
 	unknown := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return slices.Contains(r.Inputs.Classes, name) })
 	if r.Inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.Inputs.Classes) {

@@ -39,7 +39,7 @@ type compareCall struct {
 	task           attach.Task
 	weights        string
 	json           bool
-	standardised   bool // whether the features of --x are standardised, and therefore those of all sets
+	standardised   bool // whether to standardise the features of all sets, because --x or the model needs it
 	scores, report string
 }
 

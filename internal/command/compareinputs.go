@@ -27,7 +27,8 @@ var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-
 type oodSets []oodSet
 
 // add parses one value of --ood. The text before the first = is a name if it looks like
-// one. If the whole value is the path of a file, it has no name.
+// one. If the whole value is the path of a file, the set has no name. If the text after the
+// = is a path too, the value is ambiguous and an error.
 func (sets *oodSets) add(value string) error {
 	s := oodSet{path: value}
 	head, rest, ok := strings.Cut(value, "=")

@@ -158,7 +158,7 @@ func (d *demoCall) path(name string) string { return filepath.Join(d.dir, name) 
 // demoResamples is the number of bootstrap resamples of the demo.
 const demoResamples = 500
 
-// classifier fits a detector for one network and measures every method on it.
+// classifier fits a detector for one network, and measures the methods of --methods on it.
 func (d *demoCall) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
 	m := &compareCall{

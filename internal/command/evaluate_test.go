@@ -55,7 +55,8 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// TestFigures checks that each figure is found at the level or alpha that the gate names.
+// TestFigures checks that each figure is found at the level or alpha that the gate names. It
+// also checks which gates fail, and that invalid gates are rejected.
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }
@@ -95,11 +96,11 @@ func TestFigures(t *testing.T) {
 	if names := slices.Sorted(slices.Values(gateFigures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("figures are %v", names)
 	}
-	if newRate := figuresAt(e, .8); !slices.Equal(newRate["coverage"], []float64{100}) || newRate["false_alarm_rate"] != nil {
-		t.Errorf("at .8: %v", newRate)
+	if figures := figuresAt(e, .8); !slices.Equal(figures["coverage"], []float64{100}) || figures["false_alarm_rate"] != nil {
+		t.Errorf("at .8: %v", figures)
 	}
-	if newRate := figuresAt(e, .01); !slices.Equal(newRate["false_alarm_rate"], []float64{10}) || !slices.Equal(newRate["detection_rate"], []float64{13}) {
-		t.Errorf("at .01: %v", newRate)
+	if figures := figuresAt(e, .01); !slices.Equal(figures["false_alarm_rate"], []float64{10}) || !slices.Equal(figures["detection_rate"], []float64{13}) {
+		t.Errorf("at .01: %v", figures)
 	}
 	for text, applies := range map[string]bool{
 		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,

@@ -186,9 +186,10 @@ func untestedGuarantee(b *attach.Bundle, e *evaluate.Evaluation) string {
 	return ""
 }
 
-// checkGates returns a *gateError that names the failed gates, or another error if the
-// evaluation lacks a figure. If untested is not empty, the gate violated is such an error,
-// because a lost column of targets must not let a job pass.
+// checkGates returns a *gateError that names the failed gates, or nil if none failed. It
+// returns another error if the evaluation lacks a figure. It also does so if a gate on the
+// figure violated does not fail but untested is not empty, because a lost column of targets
+// must not let a job pass.
 func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 	var failed []string
 	for _, g := range gates {

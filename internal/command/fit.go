@@ -204,7 +204,8 @@ func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 	return b, b.Save(ctx, f.out)
 }
 
-// checkFlags is a step of the command: it checks flags that depend on each other.
+// checkFlags is a step of the command: it checks flags that depend on each other, and sets
+// the options that follow from them.
 func (f *fitCall) checkFlags(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if allRows := (inputs.Slice{}); f.usesOneFile() && (f.x.rows == allRows || f.cal.rows == allRows) {

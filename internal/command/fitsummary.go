@@ -20,7 +20,7 @@ import (
 
 // printNotes prints warnings, a summary of the fit, and notes. The guarantee is a warning
 // if calibration rows were also fitted on, or if they were split off for a model without a
-// linear layer, such as trees.
+// linear layer, such as trees. Otherwise it is a note, unless another warning replaces it.
 func (f *fitCall) printNotes(b *attach.Bundle) {
 	w := f.stderr
 	trainedOn := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.options.Batch)

@@ -42,8 +42,7 @@ func (p *modelFlags) modelOptions() table {
 	}.inGroup(groupModel)
 }
 
-// layersOption returns --layers. The flag conflicts with a method that reads no earlier
-// layers, except for --layers 0.
+// layersOption returns --layers. The conflicts apply to every value except 0.
 func (p *modelFlags) layersOption(conflicts ...conflict) table {
 	p.EarlierLayers = featurize.DefaultEarlierLayers
 	o := &option{name: "layers", dest: &p.EarlierLayers, rule: atLeast(0), group: groupModel,

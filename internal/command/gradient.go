@@ -87,7 +87,7 @@ func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
 	p := newProgress(g.stderr, g.x)
 	defer p.end()
 	var logits rows.Array
-	var all []float32
+	var logitValues []float32
 	var waiting []ood.Tensor // gradients of rows of different lengths, until the longest length is known
 	var write func([]float32) error
 	for b, err := range g.Model.Gradients(ctx, set.Blocks(ctx, set.BlockRows()), o) {
@@ -109,7 +109,7 @@ func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
 				return err
 			}
 		}
-		all = append(all, b.Logits.Data...)
+		logitValues = append(logitValues, b.Logits.Data...)
 		logits.Shape[0] += b.Logits.Rows
 		p.set(logits.Shape[0], set.Len())
 	}
@@ -121,7 +121,7 @@ func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	logits.Data = all
+	logits.Data = logitValues
 	if err := z.Array("logits", logits); err != nil {
 		return err
 	}

@@ -76,7 +76,8 @@ func asksForHelp(args []string) bool {
 }
 
 // printHelp prints the help of the command or topic that args name. Without a name, it prints
-// the help of the program.
+// the help of the program. `attach help --markdown` prints the reference of all commands, and
+// `attach help --man` the manual page.
 func printHelp(app *cli.App, args []string) error {
 	isHelp := len(args) > 0 && args[0] == "help"
 	if isHelp {
@@ -247,7 +248,8 @@ func (o *option) describe() (head, text string) {
 	return head + " " + value, text
 }
 
-// writeDefinitions prints each head with its text to the right of it.
+// writeDefinitions prints each head with its text to the right of it, or below it if the
+// head is long.
 func writeDefinitions(b *strings.Builder, heads, texts []string) {
 	const maxHead = 24
 	width := 0

@@ -28,8 +28,9 @@ func everyCommand(visit func(name string, c *cli.Command)) {
 	walk("attach ", newApp(nil, io.Discard, io.Discard).Commands)
 }
 
-// TestHelpIsShort checks the help of every command. It must have a summary, a usage,
-// examples, and at most ten flags in each group.
+// TestHelpIsShort checks the help of every command. It must have a usage, examples, a summary
+// that fits on a line, and at most ten flags in each group, with texts of at most 320
+// characters. The help of the program must list every command.
 func TestHelpIsShort(t *testing.T) {
 	commandCount := 0
 	everyCommand(func(name string, c *cli.Command) {
@@ -157,7 +158,7 @@ func shellFields(call string) []string {
 }
 
 // demoFolder makes a folder with the models and inputs of `attach demo` and two .attach
-// files, and changes to this folder. fit holds additional flags for attach fit.
+// files, and changes to this folder. fit holds additional flags for the fit of the digits.
 func demoFolder(t *testing.T, fit ...string) {
 	t.Helper()
 	useTestRuntime(t)

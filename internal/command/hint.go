@@ -18,8 +18,9 @@ import (
 )
 
 // addHint adds advice to an error of a library, because a library does not know the flags.
-// It adds the first hint that applies. If a hint is about one flag, it applies only if
-// useful reports true for the flag.
+// It replaces the names of options by those of flags, and adds the first hint that applies.
+// If a hint is about one flag, it applies only if useful reports true for the flag. An error
+// about the library's options becomes a usage error.
 func addHint(err error, useful func(flag string) bool) error {
 	if errors.As(err, &modelrows.UsageError{}) {
 		return usagef("%s", flagNames.Replace(err.Error()))

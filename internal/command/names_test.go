@@ -23,8 +23,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// hostileName is a name with control characters. They clear a terminal, ring its bell,
-// begin a new line and reverse the direction of writing.
+// hostileName is a name that begins like a spreadsheet formula and contains HTML and control
+// characters. These clear a terminal, ring its bell, begin a new line and reverse the
+// direction of writing.
 const hostileName = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
 
 // writeScopedModel writes a model of 3×4×4 images. The names of its tensors begin with scope.
@@ -133,7 +134,8 @@ func TestHostileNames(t *testing.T) {
 	if !strings.Contains(screen.String(), `\x1b.png`) {
 		t.Errorf("a name is lost in %q", screen.String())
 	}
-	// Names in a preview are escaped, too. Only flags are coloured.
+	// Names in a preview are escaped, too. NO_COLOR turns off the colour of flags, which
+	// checkPlain would reject.
 	t.Setenv("NO_COLOR", "1")
 	screen.Reset()
 	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &screen, &errs); code != exitDone {
@@ -199,8 +201,8 @@ type terminalBuffer struct{ bytes.Buffer }
 
 func (*terminalBuffer) IsTerminal() bool { return true }
 
-// TestTerminal checks that a terminal escapes text correctly, even if a write ends in the
-// middle of a character.
+// TestTerminal checks that text for a terminal is escaped, even if a write ends in the middle
+// of a character. Text for a file must not be, and progress must show on a terminal.
 func TestTerminal(t *testing.T) {
 	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`

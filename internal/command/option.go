@@ -40,7 +40,7 @@ type option struct {
 	file                fileKind
 	conflicts           []conflict
 	given               bool
-	conflictsWithBundle bool // whether the flag has no effect on the open .attach file
+	conflictsWithBundle bool // whether the flag conflicts with the open .attach file
 }
 
 // conflict is a condition under which a flag has no effect or is not allowed, with the
@@ -302,7 +302,7 @@ func (t table) checkConflicts() error {
 }
 
 // checkBundleConflicts returns a usage error for the first given flag that conflicts with
-// the .attach file at path.
+// the .attach file at path. It also marks all flags that conflict, given or not.
 func (t table) checkBundleConflicts(b *attach.Bundle, path string) (err error) {
 	for _, o := range t {
 		for _, n := range o.conflicts {
@@ -375,7 +375,8 @@ func missingArgument(c *cli.Context, what string) error {
 	return &usageError{msg: fmt.Sprintf("`%s` needs %s", commandPath(c), what), usage: c.Command.UsageText}
 }
 
-// values returns the paths that the flag holds, without empty ones.
+// values returns the paths that the flag holds, or its text if this is not empty. A flag of
+// another kind, such as a number, has no values.
 func (o *option) values() []string {
 	switch dest := o.dest.(type) {
 	case fileList:

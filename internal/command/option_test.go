@@ -36,8 +36,9 @@ func flagTables(commands []*cli.Command) map[string]table {
 	return all
 }
 
-// TestNoOptionIsIgnored checks that a flag without an effect is an error. The message is
-// one sentence and names the flag.
+// TestNoOptionIsIgnored checks that each conflict of a flag is a usage error. The message is
+// one line that begins with the flag. The help of a flag with a value must begin with a
+// placeholder, and a command must not have a flag twice.
 func TestNoOptionIsIgnored(t *testing.T) {
 	conflicts := 0
 	for command, options := range flagTables(newApp(nil, io.Discard, io.Discard).Commands) {

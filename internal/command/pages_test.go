@@ -121,8 +121,8 @@ func TestPageCommandsCanFail(t *testing.T) {
 
 var callEnd = regexp.MustCompile(` (#|\||&&|\|\||[12&]?>|<|&$)|;|\)|$`)
 
-// shellCalls returns the calls of attach in the shell blocks and the indented code of a
-// page.
+// shellCalls returns the calls of attach in the shell blocks of a page, and in indented lines
+// that begin with go run ./cmd/.
 func shellCalls(page string) (calls []string) {
 	lines := strings.Split(page, "\n")
 	var code strings.Builder
@@ -182,7 +182,8 @@ func (s *pageShell) checkPageGo(t *testing.T, path string, blocks *int) error {
 	return nil
 }
 
-// TestPagesCanFail checks that TestPages detects wrong pages and accepts right ones.
+// TestPagesCanFail checks that TestPages and TestPageGo detect wrong pages and accept right
+// ones. It also checks how output on a page is rewritten.
 func TestPagesCanFail(t *testing.T) {
 	shell := newPageShell(t)
 	const fence = "```"
@@ -256,7 +257,7 @@ func newPageShell(t *testing.T) *pageShell {
 		t.Skip(err)
 	}
 	s := &pageShell{root: root, demo: *demoDone}
-	// With one thread, pages show the same numbers on every machine.
+	// With one thread, the numbers do not depend on how many cores the machine has.
 	s.env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "ORT_LIB="+orttest.Open(t).Library().Path, "GOMAXPROCS=1",
 		"NO_COLOR=1", "TESTMODELS="+filepath.Join(root, "testmodels"))
 	var code strings.Builder
@@ -298,7 +299,7 @@ type pageBlock struct {
 	language, text, indent string
 	first, last            int      // range of lines of the text in the page; last is excluded
 	comments               []string // HTML comments directly before the block
-	adjacent               bool     // whether only empty lines separate it from the block before
+	adjacent               bool     // whether only empty lines and comments separate it from the block before
 }
 
 var (
@@ -493,7 +494,9 @@ func importedModules(program string) (modules []string) {
 	return modules
 }
 
-// python returns a Python interpreter for a program, and the first module that it lacks.
+// python returns the Python interpreter that ATTACH_PYTHON names. missing is the first module
+// of the program that the interpreter lacks, or "". Without ATTACH_PYTHON, missing is that
+// name.
 func (s *pageShell) python(t *testing.T, program string) (path, missing string) {
 	path = os.Getenv("ATTACH_PYTHON")
 	if path == "" {
@@ -601,7 +604,8 @@ var (
 )
 
 // sameLine reports whether two lines are equal except for times, digests and white space.
-// Numbers may differ by 0.002 plus 1 %, because processors round differently.
+// The last timed cells of each line are ignored, because they hold times. Numbers may differ
+// by 0.002 plus 1 %, because processors round differently.
 func sameLine(printed, shown string, timed int) bool {
 	var texts [2]string
 	var found [2][]float64

@@ -343,11 +343,11 @@ func (r *predictResult) add(p attach.Prediction) {
 
 // expectedPValues returns the expected histogram of p-values if all rows are in-distribution.
 func (r *predictResult) expectedPValues() []float64 {
-	calibrationRows, all := calibrationRowsByClass(r.bundle, r.options), make([]float64, hypothesis.Bins)
+	calibrationRows, expected := calibrationRowsByClass(r.bundle, r.options), make([]float64, hypothesis.Bins)
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
-		floats.Add(all, hypothesis.PValues(r.byClass[class], calibrationRows(class)))
+		floats.Add(expected, hypothesis.PValues(r.byClass[class], calibrationRows(class)))
 	}
-	return all
+	return expected
 }
 
 // flagSummary returns a sentence with the number of flagged rows, and the number expected

@@ -151,8 +151,8 @@ func manBlock(b *strings.Builder, text string) {
 }
 
 // escapeRoff escapes text for a man page. Characters outside ASCII are escaped, because some
-// formatters expect ASCII. A line that begins with . or ' is escaped, because it would be a
-// command.
+// formatters expect ASCII. Text that begins with . or ' is escaped, because its first line
+// would be a command. Backticks are left out.
 func escapeRoff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
 	var b strings.Builder

@@ -24,7 +24,8 @@ func useTestRuntime(t *testing.T) {
 
 const models = "../../testmodels/"
 
-// TestInterruptedFit cancels a fit that would take minutes.
+// TestInterruptedFit checks that a fit that would take minutes ends soon after it is
+// cancelled, and leaves no files behind.
 func TestInterruptedFit(t *testing.T) {
 	useTestRuntime(t)
 	dir := t.TempDir()

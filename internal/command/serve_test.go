@@ -100,7 +100,8 @@ func mustRun(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestServe checks that a server that is told to stop ends with success.
+// TestServe checks what a server answers, which hosts it serves, and that it ends with success
+// when it is told to stop. Two models must not have the same name and version.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.attach")
 	var out, errs bytes.Buffer
@@ -135,7 +136,8 @@ func TestServe(t *testing.T) {
 }
 
 // TestServeKeepsMonitors checks that the evidence of drift survives a restart. The evidence
-// starts again if the calibration rows of the file have changed.
+// starts again if the calibration rows of the file have changed. A server fails to start if
+// another one uses the folder, or if it cannot read or write the evidence.
 func TestServeKeepsMonitors(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -209,7 +211,8 @@ func TestServeKeepsMonitors(t *testing.T) {
 	}
 }
 
-// TestServeEnds checks that a server reports the requests that it could not finish.
+// TestServeEnds checks that a server that is told to stop reports requests that it could not
+// finish, and evidence of drift that it could not save.
 func TestServeEnds(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")

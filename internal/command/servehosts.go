@@ -52,7 +52,8 @@ func (g hostGuard) checkName(host string) error {
 }
 
 // wrap returns a handler that checks the host of each request before it calls next. It also
-// rejects POST requests that a page of another site sends through a browser.
+// rejects requests that a page of another site sends through a browser, unless the host of
+// the page is allowed. GET, HEAD and OPTIONS requests pass, because they change nothing.
 func (g hostGuard) wrap(next http.Handler) http.Handler {
 	reject := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Content-Type", "application/json")

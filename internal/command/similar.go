@@ -9,9 +9,10 @@ import (
 // minSimilarity is the similarity from 0 to 1 above which a name is suggested.
 const minSimilarity = .87
 
-// spelledOut is the least similarity of a name and a word that begins with it, so that
-// --calibration suggests --cal and not --cal-fraction.
-const spelledOut = .9
+// prefixSimilarity is the least similarity between a name and a longer word that the user
+// typed and that begins with the name. With it, --calibration suggests --cal and not
+// --cal-fraction.
+const prefixSimilarity = .9
 
 // mostSimilar returns the name that the user most likely meant by given, or "". It ignores
 // case. It prefers the most similar name. If no name is similar enough, it returns the only
@@ -23,7 +24,7 @@ func mostSimilar(given string, names []string) (name string) {
 	for _, n := range names {
 		l := smetrics.JaroWinkler(n, given, .7, 4)
 		if len(n) >= 3 && strings.HasPrefix(given, n) {
-			l = max(l, spelledOut)
+			l = max(l, prefixSimilarity)
 		}
 		if l > likeness {
 			name, likeness = n, l

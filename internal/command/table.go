@@ -185,7 +185,8 @@ func escapeFormula(text string) string {
 const separators = ",;|\t\r\n"
 
 // isFormula reports whether a spreadsheet may read text as a formula. A formula begins with
-// =, +, - or @, also in full width. Blanks and quotation marks may precede it.
+// =, +, - or @, also in full width, and is not a number. Blanks, quotation marks and
+// invisible characters may precede it.
 func isFormula(text string) bool {
 	trimmed := strings.TrimLeftFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || !unicode.IsGraphic(r)
