@@ -136,8 +136,9 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 	}
 }
 
-// TestAttached checks that Images, Predict and Rows give the same predictions. One of the
-// two detectors reads earlier layers, the other runs the model.
+// TestAttached checks that Images, Predict and Rows give the same predictions, and that
+// invalid images give errors. One of the two detectors reads earlier layers, the other runs
+// the model.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
 	fused, _ := attach.MethodByName("fused-layers")
@@ -188,7 +189,7 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		none := ood.BlockOf(append([]int{0}, shape...), nil) // an empty block, which package tables runs
+		none := ood.BlockOf(append([]int{0}, shape...), nil) // an empty block
 		for r, err := range a.Rows(ctx, func(yield func(ood.InputBlock, error) bool) { yield(none, nil) }) {
 			if err != nil || r.Len() != 0 {
 				t.Errorf("%s: %d rows of none, error %v", m.Name, r.Len(), err)
@@ -278,8 +279,8 @@ func TestOpenForWithoutLibrary(t *testing.T) {
 	}
 }
 
-// TestExportKeepsOriginals checks that Export does not overwrite files that the .attach file needs,
-// even through links or other spellings of their paths.
+// TestExportKeepsOriginals checks that Export overwrites neither a .attach file nor the
+// files of the original model, even through links or other spellings of their paths.
 func TestExportKeepsOriginals(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	dir := t.TempDir()

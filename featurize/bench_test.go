@@ -17,8 +17,8 @@ import (
 const benchBatch, benchRuns = 64, 2
 
 // benchModel returns the path of a model and the shape of one row. If ATTACH_TORCHVISION
-// names the folder of testmodels/torchvision, the model is its resnet18. Otherwise it is a
-// shared residual network.
+// names a folder that testmodels/torchvision/export.py made, the model is the resnet18 in
+// it. Otherwise it is a shared residual network.
 func benchModel(b *testing.B) (path string, row []int) {
 	if dir := os.Getenv("ATTACH_TORCHVISION"); dir != "" {
 		return filepath.Join(dir, "resnet18.onnx"), []int{3, 224, 224}
@@ -26,9 +26,9 @@ func benchModel(b *testing.B) (path string, row []int) {
 	return filepath.Join(sharedModels(b), "cifar10_preact18.onnx"), []int{3, 32, 32}
 }
 
-// BenchmarkThroughput compares Features with a bare run of the same model, batch size and
-// threads, alternately. It reports the ratio of their speeds, where 1 means that Features
-// has no overhead.
+// BenchmarkThroughput alternates between Features and bare runs of the same model with the
+// same batch size. It reports the ratio of their speeds, where 1 means that Features has no
+// overhead.
 func BenchmarkThroughput(b *testing.B) {
 	rt := orttest.Open(b)
 	path, row := benchModel(b)

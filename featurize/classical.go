@@ -19,9 +19,10 @@ import (
 // XGBoost are exported to.
 const mlDomain = "ai.onnx.ml"
 
-// inputsAndOutputsName names the feature of a model without a linear layer, in Options.Feature and
-// Info.Feature. This feature consists of the inputs of the trees or similar operators (or
-// else the model's own inputs) and the model's predictions. See Feature.Of.
+// inputsAndOutputsName names the feature of a model without a linear layer, in
+// Options.Feature and Info.Feature. This feature consists of the inputs of the trees or
+// similar operators (or else the model's own inputs) and the model's predictions. See
+// Feature.Of.
 const inputsAndOutputsName = "attach/inputs-and-outputs"
 
 // estimators are the operators of the classical domain that predict. Other operators of
@@ -30,7 +31,8 @@ var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
-// isEstimator reports whether a node is an estimator or replaces an estimator.
+// isEstimator reports whether a node is an estimator, or the input cast of the layer that
+// replaces one.
 func isEstimator(n *pb.NodeProto) bool {
 	return strings.HasSuffix(n.GetOutput()[0], lowerInputSuffix) || slices.Contains(estimators, n.GetOpType())
 }
@@ -146,8 +148,9 @@ func handlesNaN(g *onnx.Graph, tensor string) bool {
 	return handled
 }
 
-// areProbabilities reports whether each row of a tensor consists of probabilities that sum to
-// 1. It checks this in a run on random inputs.
+// areProbabilities reports whether each row of a tensor consists of probabilities that sum
+// to 1. It checks this in a run on random inputs, and returns false if the model cannot run
+// on them or the tensor has one column.
 func (s modelBuilder) areProbabilities(ctx context.Context, tensor string) (bool, error) {
 	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {

@@ -139,10 +139,10 @@ func (m *Model) runDropout(ctx context.Context, s *dropoutModel, c chunk, passes
 	return all, nil
 }
 
-// fillDropMask fills a mask of shape rows×width. It sets an element to 0 with probability rate,
-// and to 1/(1−rate) otherwise. All rows get the same mask, which depends only on the seed,
-// the pass and the layer. So each pass runs one thinned network, and the result for a row
-// does not depend on the row's position.
+// fillDropMask fills a mask of shape rows×width. It sets an element to 0 with probability
+// rate, and to 1/(1−rate) otherwise. All rows get the same mask, which depends only on the
+// width, the rate, the seed, the pass and the layer. So each pass runs one thinned network,
+// and the result for a row does not depend on the row's position.
 func fillDropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer int) {
 	if rows == 0 {
 		return

@@ -46,7 +46,7 @@ func dropoutPasses(t testing.TB, m *featurize.Model, shape []int, x []float32, s
 func TestDropout(t *testing.T) {
 	rt := runtime(t)
 	x := []float32{1, 2, 3}
-	var mean, second [c]float64
+	var mean, secondMoment [c]float64
 	for bits := range 1 << (3 + h) {
 		probability := 1.0
 		row := []float64{1, 2, 3}
@@ -74,7 +74,7 @@ func TestDropout(t *testing.T) {
 		}
 		for i := range c {
 			mean[i] += probability * z[i]
-			second[i] += probability * z[i] * z[i]
+			secondMoment[i] += probability * z[i] * z[i]
 		}
 	}
 	for _, opset := range []int64{9, 13} {
@@ -90,7 +90,7 @@ func TestDropout(t *testing.T) {
 				v := float64(z[s*c+i])
 				sum, squares = sum+v, squares+v*v
 			}
-			got, variance := sum/n, second[i]-mean[i]*mean[i]
+			got, variance := sum/n, secondMoment[i]-mean[i]*mean[i]
 			if e := math.Abs(got - mean[i]); e > 4*math.Sqrt(variance/n) {
 				t.Errorf("opset %d: output %d has mean %.3f, want %.3f", opset, i, got, mean[i])
 			}

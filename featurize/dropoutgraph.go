@@ -73,8 +73,8 @@ func (s *dropoutModel) close() error {
 	return errors.Join(s.first.Close(), s.second.Close())
 }
 
-// newDropoutModel splits the model in g. If the model has no dropout layers, it first
-// inserts one before the last layer.
+// newDropoutModel splits the model in g. If the model has no dropout layers,
+// newDropoutModel first inserts one before the last layer.
 func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutModel, error) {
 	dir := filepath.Dir(m.path)
 	g, err := onnx.Upgrade(g, dir)

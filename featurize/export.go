@@ -48,14 +48,14 @@ type Exported struct {
 	Notes []string
 }
 
-// Export writes an ONNX model to path. It contains the model that a .attach file was
-// fitted on, and returns the results of the detector and the interval model as additional
-// outputs. These outputs are tensors, and docs/guides/export.md describes them. They agree
-// with Predictor.Predict on the features from Attached. If a method cannot be expressed as
-// a graph, Export writes nothing and returns an error with the reason. However, if only
-// the interval model cannot be expressed and there is a detector, Export leaves out the
-// intervals. Export refuses to overwrite the original model, its weights or a .attach
-// file.
+// Export writes an ONNX model to path. Unless o.OnlyHeads is set, the written model
+// contains the model that the .attach file was fitted on. It returns the results of the
+// detector and the interval model as additional outputs. These outputs are tensors, and
+// docs/guides/export.md describes them. They agree with Predictor.Predict on the features
+// from Attached. If a method cannot be expressed as a graph, Export writes nothing and
+// returns an error with the reason. However, if only the interval model cannot be expressed
+// and there is a detector, Export leaves out the intervals. Export refuses to overwrite the
+// original model, its weights or a .attach file.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
 	if err := checkOverwrite(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
@@ -152,7 +152,7 @@ type exporter struct {
 	bundle  *attach.Bundle
 	opts    graphOptions
 	builder *onnx.Builder
-	rows    graph.Batch // empty if the graph has no model
+	rows    graph.Batch // empty if the graph does not contain the model
 	dir     string      // folder of the model's external weights
 	result  Exported
 }
@@ -224,8 +224,8 @@ func (e *exporter) addModel(ctx context.Context, o ExportOptions) error {
 // is the oldest IR version in which inputs can have defaults.
 const minOpset, minIR = 9, 4
 
-// raiseVersions updates an old model to minOpset and minIR. It returns an error if the new
-// operator set would change the meaning of a node.
+// raiseVersions updates an old model to minOpset and minIR. It returns an error if the old
+// operator set is below 7, or if the new one would change the meaning of a node.
 func (e *exporter) raiseVersions(g *onnx.Graph) error {
 	m := g.Model
 	if old := g.Opset(); old < minOpset {

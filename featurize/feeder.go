@@ -51,8 +51,8 @@ func newFeeder(m *Model, batch, positions int) *feeder {
 	return f
 }
 
-// feed sends chunks to f.filled until the rows end, a row is invalid, or ctx is cancelled.
-// Then it closes f.filled.
+// feed sends chunks to f.filled until the rows end or ctx is cancelled. If reading fails or
+// a row is invalid, the last chunk holds the error. At the end, feed closes f.filled.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.filled)
 	if rows == nil {
@@ -151,7 +151,7 @@ func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 
 // newChunk starts a chunk in a free buffer. The rows of the chunk will have the shapes of
 // the tensors in list. At least n rows are expected, and first is the number of the first
-// row.
+// row. newChunk returns false if ctx is cancelled.
 func (f *feeder) newChunk(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
 	case tensors := <-f.buffers:

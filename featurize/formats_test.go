@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestFormats checks that all element types, IR versions and fixed batches give the same
-// features.
+// TestFormats checks that models with several element types, IR versions and fixed batches
+// give the same features.
 func TestFormats(t *testing.T) {
 	rt := runtime(t)
 	// modelOfType builds a model with elements of type to. Its constants are float32

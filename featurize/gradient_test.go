@@ -466,7 +466,7 @@ func TestNotDifferentiable(t *testing.T) {
 func TestGradientErrors(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
-	first := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
+	firstError := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
 		for _, err := range m.Gradients(ctx, featurize.Single(ood.BlockOf([]int{2, 3}, x)), o) {
 			if err != nil {
 				return err
@@ -476,17 +476,17 @@ func TestGradientErrors(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := first(cancelled, noise(6), featurize.GradientOptions{}); !errors.Is(err, context.Canceled) {
+	if err := firstError(cancelled, noise(6), featurize.GradientOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that it was cancelled", err)
 	}
 	bad := noise(6)
 	bad[4] = float32(math.NaN())
 	for want, err := range map[string]error{
-		"no output 2":          first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
-		"temperature":          first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
-		`"nothing"`:            first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
-		"row 1":                first(context.Background(), bad, featurize.GradientOptions{}),
-		"one scalar at a time": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
+		"no output 2":          firstError(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
+		"temperature":          firstError(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
+		`"nothing"`:            firstError(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
+		"row 1":                firstError(context.Background(), bad, featurize.GradientOptions{}),
+		"one scalar at a time": firstError(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

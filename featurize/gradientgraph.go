@@ -137,8 +137,8 @@ func (m *Model) newGradientSession(ctx context.Context, g *onnx.Graph, d *gradie
 }
 
 // gradientTensors lists tensors whose gradients add up to the gradient with respect to the
-// given tensor. For an integer input, these are the casts of the input to real numbers.
-// Otherwise the list contains only the tensor itself.
+// given tensor. For an integer input, these are the outputs of the Cast nodes that read the
+// input. Otherwise the list contains only the tensor itself.
 func (m *Model) gradientTensors(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
 	deps := ancestors(g, tensor)

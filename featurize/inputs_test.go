@@ -134,7 +134,7 @@ func TestOptionalInput(t *testing.T) {
 }
 
 // TestInputsGradient checks that gradients are computed with respect to the only input of
-// real numbers. The gradient must have the name that the rows use for it.
+// real numbers. The gradient must have the name that the rows use for this input.
 func TestInputsGradient(t *testing.T) {
 	b := onnx.NewBuilder("tiny", 13)
 	x, z := b.Input("x:0", float, "n", 3), b.Input("z", pb.TensorProto_INT32, "n", 1)

@@ -32,7 +32,8 @@ type Options struct {
 
 	// Feature names the tensor to use as features φ instead of the one that Open finds. A
 	// tensor of rank 4 or more (n×h×…) is averaged over space, and a tensor of rank 3
-	// (n×T×h) over its middle axis.
+	// (n×T×h) over its middle axis. If a Transpose node moved axis 1 to the end, all axes
+	// between the first and the last are averaged.
 	Feature string
 	// Output names the output, or an inner tensor, to use as the model's prediction. By
 	// default, it is the first output that comes from a linear layer. If another linear
@@ -46,7 +47,8 @@ type Options struct {
 	EarlierLayers int
 	Layers        []string
 	// Batch is the number of rows in one run. The default is 64, or fewer for large inputs
-	// and long rows of tokens. If the model has a fixed batch, Batch is ignored.
+	// and long rows of tokens. It is 1 for a model of tokens with dynamic quantisation. If
+	// the model has a fixed batch, Batch is ignored.
 	Batch int
 	// Unhashed omits ood.Batch.Hashes. The time for hashes is proportional to the size of a
 	// row, about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Network returns the model as detection methods run it.
+// Network returns the interface through which detection methods run the model.
 func (m *Model) Network() ood.Network { return network{m} }
 
 // network implements ood.Network.
@@ -47,12 +47,12 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		}
 		all[0] = joined
 	}
-	return all[0].Batch, n.named(x, all[0].Gradient), nil
+	return all[0].Batch, n.renameGradient(x, all[0].Gradient), nil
 }
 
-// named gives a gradient the name that its input has in the rows, because that name may
-// differ from the model's.
-func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
+// renameGradient gives a gradient with respect to an input the name that the input has in
+// the rows. This name may differ from the one in the model.
+func (n network) renameGradient(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	if in := n.inputs.byName(gradient.Name); in != nil {
 		if t := n.inputs.tensorFor(x.Tensors, *in); t != nil {
 			gradient.Name = t.Name

@@ -22,8 +22,8 @@ var attributesOf = map[string][]string{
 	"Split": {"split"}, "Squeeze": {"axes"}, "Unsqueeze": {"axes"},
 }
 
-// toOldOpset converts a model from operator set 13 to operator set 11, 9 or 7. Only the
-// operators in attributesOf must be converted, because the tests use no other operators
+// toOldOpset converts a model from operator set 13 to operator set 11, 9 or 7. Only pooling
+// and the operators in attributesOf are converted, because the tests use no other operators
 // that changed. For operator set 7, the IR version is 3, so initializers are also inputs.
 func toOldOpset(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	t.Helper()
@@ -117,8 +117,8 @@ func manyOps(t *testing.T) *pb.ModelProto {
 	return m
 }
 
-// TestOldOpsets checks that models of operator sets 11, 9 and 7 have the same gradients as
-// models of operator set 13, with respect to the input and to φ.
+// TestOldOpsets checks that models of operator sets 11, 9 and 7 have the same logits as
+// models of operator set 13, and the same gradients with respect to the input and to φ.
 func TestOldOpsets(t *testing.T) {
 	rt := runtime(t)
 	models := map[string]*pb.ModelProto{"many": manyOps(t)}

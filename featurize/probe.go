@@ -21,7 +21,7 @@ import (
 // probeResult holds the results of a run on random rows.
 type probeResult struct {
 	info      Info
-	lastLayer *ood.Linear // last layer, or nil if it does not read the feature
+	lastLayer *ood.Linear // nil if the weights are unknown or the layer does not read the feature
 	batchSize int         // number of rows in one run
 }
 
@@ -80,8 +80,9 @@ func (s modelBuilder) probe(ctx context.Context, session *ort.Session, l locatio
 	return s.checkExact(l, p, phi, logits), nil
 }
 
-// checkExact sets Exact, ExactReason and ExactError of p.info. phi and logits come from a run
-// on random rows.
+// checkExact sets Exact, ExactReason and ExactError of p.info. If the last layer does not
+// read a feature that the caller named, checkExact removes p.lastLayer. phi and logits come
+// from a run on random rows.
 func (s modelBuilder) checkExact(l location, p probeResult, phi, logits blas32.General) probeResult {
 	if p.lastLayer == nil {
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
@@ -114,7 +115,8 @@ func (s modelBuilder) checkExact(l location, p probeResult, phi, logits blas32.G
 }
 
 // unverified describes a model that could not run on random inputs, because the shape of
-// its inputs is unknown or too large.
+// its inputs is unknown or too large. If the shapes are known and a run failed with err,
+// unverified returns an error instead.
 func (s modelBuilder) unverified(l location, p probeResult, err error) (probeResult, error) {
 	reason := "the shape of its inputs is not known"
 	known, width := true, 0.
@@ -148,7 +150,8 @@ func defaultBatch(width int) int {
 	return max(1, min(64, (16<<20)/max(1, width)))
 }
 
-// residual returns ‖Wφ+b − logits‖/‖logits‖ in the Frobenius norm.
+// residual returns ‖Wφ+b − logits‖/‖logits‖ in the Frobenius norm, or ‖Wφ+b‖ if all logits
+// are 0.
 func residual(l *ood.Linear, phi, logits blas32.General) float64 {
 	y := rows.Linear(phi, l.Weight, l.Bias)
 	var num, den float64
@@ -179,8 +182,9 @@ func tolerance(elem int32) float64 {
 // because the time to load a graph grows faster than its number of outputs.
 const maxProbed = 1000
 
-// probeShapes returns the shapes of tensors in a run on random inputs. If the batch may
-// vary, its size is −1. The result is nil if the model cannot run on random inputs.
+// probeShapes returns the shapes of tensors in a run on random inputs. If a tensor has one
+// row for each input row and the batch may vary, the size of its first axis is −1. The
+// result is nil if the model cannot run on random inputs.
 func (s modelBuilder) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil

@@ -36,7 +36,8 @@ func paddedLength(n int) int {
 
 // sendRagged sends the rows of a block that differ in length. Rows of equal padded length
 // share a chunk, and longer rows come first. Rows are padded only if the model ignores
-// padding. Otherwise only rows of exactly equal length share a chunk.
+// padding. Otherwise only rows of exactly equal length share a chunk. sendRagged returns
+// false if ctx is cancelled.
 func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
 	lengths, err := f.model.paddedLengths(list, n, first)
 	if err != nil {

@@ -40,9 +40,9 @@ func TestConvolution(t *testing.T) {
 	flatten := func(b *onnx.Builder, y string) string { return b.Node("Flatten", []string{y}) }
 	pool := func(b *onnx.Builder, y string) string { return b.Node("GlobalAveragePool", []string{y}) }
 	for name, k := range map[string]struct {
-		head  func(b *onnx.Builder, x string)
-		exact bool
-		bent  bool // whether the logits are not affine in φ
+		head      func(b *onnx.Builder, x string)
+		exact     bool
+		nonAffine bool // whether the logits are not affine in φ
 	}{
 		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, pool(b, conv(b, x, 0)))) }},
 		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, conv(b, pool(b, x), 0))) }},
@@ -57,10 +57,10 @@ func TestConvolution(t *testing.T) {
 		"conv, pool, softmax": {exact: true, head: func(b *onnx.Builder, x string) {
 			addOutput(b, b.Node("Softmax", []string{flatten(b, pool(b, conv(b, x, 0)))}))
 		}},
-		"conv, relu, pool": {bent: true, head: func(b *onnx.Builder, x string) {
+		"conv, relu, pool": {nonAffine: true, head: func(b *onnx.Builder, x string) {
 			addOutput(b, flatten(b, pool(b, b.Node("Relu", []string{conv(b, x, 0)}))))
 		}},
-		"padded conv, pool": {bent: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, pool(b, conv(b, x, 1)))) }},
+		"padded conv, pool": {nonAffine: true, head: func(b *onnx.Builder, x string) { addOutput(b, flatten(b, pool(b, conv(b, x, 1)))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := tiny(t, 13, func(b *onnx.Builder, x string) { k.head(b, b.Node("Relu", []string{x})) }, "n", h, 3, 5)
@@ -78,7 +78,7 @@ func TestConvolution(t *testing.T) {
 			got := runAll(t, m, []int{3, h, 3, 5}, x)
 			phi := planeMeans(relu(x), 15)
 			checkNear(t, "φ", got.Features.Data, phi, 1e-6)
-			if !k.bent {
+			if !k.nonAffine {
 				checkNear(t, "logits", got.Logits.Data, affine(phi, headW, headB, h), 1e-5)
 			}
 			s := runUnedited(t, rt, path, m.Info().Output, []int64{3, h, 3, 5}, x)

@@ -126,9 +126,9 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// runOnce runs the model on rows that fit into one run. It returns nil for other rows, for
-// rows that differ in length, and if the model has a tokenizer or a fixed batch. It
-// computes no hashes, because services do not need them.
+// runOnce runs the model on rows that fit into one run. It returns nil for more rows than
+// that, for no rows, for rows that differ in length, and if the model has a tokenizer or a
+// fixed batch. It computes no hashes, because services do not need them.
 func (m *Model) runOnce(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()
 	if m.fixedBatch || m.tokenizer != nil || n == 0 || n > m.batchSize {
@@ -186,7 +186,8 @@ func (c chunk) shapes() string {
 }
 
 // rowsOf returns an output of a session as rows, which remain valid after the output is
-// closed. If want is not 0, the output must have want columns.
+// closed. Padding rows are dropped. If want is not 0, the output must have want columns.
+// All numbers must be finite, except that NaN may mark empty cells in features.
 func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)
 	if err != nil {
@@ -206,7 +207,8 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 }
 
 // All collects the results of Features for n rows. If n is negative, the number of rows is
-// unknown. If progress is not nil, it is called with the number of rows done so far.
+// unknown. All returns an error if there are no rows, or another number than n. If progress
+// is not nil, it is called with the number of rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch
 	done := 0

@@ -130,7 +130,7 @@ func TestTables(t *testing.T) {
 }
 
 // TestNamesWithoutZipMap checks that class names are found if the model returns
-// probabilities as a tensor and not as maps.
+// probabilities as a tensor and not as maps. Names that repeat must not be used.
 func TestNamesWithoutZipMap(t *testing.T) {
 	rt := runtime(t)
 	for name, want := range map[string]string{"logistic": "high low middle", "forest": "1 2 3"} {
@@ -148,8 +148,8 @@ func TestNamesWithoutZipMap(t *testing.T) {
 				}
 			}
 		}
-		if twice := open(t, rt, save(t, m), featurize.Options{}).Info(); twice.Classes != nil {
-			t.Errorf("%s: classes %v", name, twice.Classes)
+		if withRepeats := open(t, rt, save(t, m), featurize.Options{}).Info(); withRepeats.Classes != nil {
+			t.Errorf("%s: classes %v", name, withRepeats.Classes)
 		}
 		i := open(t, rt, path, featurize.Options{}).Info()
 		if strings.Join(i.Classes, " ") != want || i.Task != attach.Classification {
@@ -178,8 +178,8 @@ func TestNamesOfSoftmaxTrees(t *testing.T) {
 func TestSVMScores(t *testing.T) {
 	b := onnx.NewBuilder("svc", 13)
 	b.Import("ai.onnx.ml", 1)
-	// scikit-learn 1.9 writes this node for SVC(kernel="linear"), fitted on the inputs -1
-	// and 1 with the classes 0 and 1.
+	// skl2onnx writes this node for SVC(kernel="linear") of scikit-learn 1.9, fitted on the
+	// inputs -1 and 1 with the classes 0 and 1.
 	out := b.Append(onnx.Node{
 		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.UniqueName("label"), b.UniqueName("scores")},
 		Attrs: []*pb.AttributeProto{
@@ -211,8 +211,8 @@ func TestTreesOfSomeColumns(t *testing.T) {
 		b.Import("ai.onnx.ml", 3)
 		var predictions []string
 		for _, columns := range [][]int64{{0, 1}, {2, 3}} {
-			some := b.Append(onnx.Node{Op: "ArrayFeatureExtractor", Domain: "ai.onnx.ml", Inputs: []string{x, b.Const(columns)}})
-			predictions = append(predictions, b.Append(onnx.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: some, Attrs: stump})...)
+			extracted := b.Append(onnx.Node{Op: "ArrayFeatureExtractor", Domain: "ai.onnx.ml", Inputs: []string{x, b.Const(columns)}})
+			predictions = append(predictions, b.Append(onnx.Node{Op: "TreeEnsembleRegressor", Domain: "ai.onnx.ml", Inputs: extracted, Attrs: stump})...)
 		}
 		addOutput(b, b.Node("Add", predictions), "n", 1)
 	}, "n", 4)

@@ -132,8 +132,8 @@ func openClinc(t *testing.T) *Model {
 	return m
 }
 
-// TestMeansFollowMask checks that padding under the mask changes neither the layers nor the
-// logits.
+// TestMeansFollowMask checks that padding, which the mask marks with 0, changes neither the
+// layers nor the logits.
 func TestMeansFollowMask(t *testing.T) {
 	m := openClinc(t)
 	if !m.canPad || m.Info().Text.MaxTokens != 64 || len(m.Info().Classes) != 150 {
@@ -153,7 +153,7 @@ func TestMeansFollowMask(t *testing.T) {
 		plain.Tensors[i].Lengths = nil
 		filled.Tensors = append(filled.Tensors, m.addPadding(plain.Tensors[i], 20))
 	}
-	all := func(b ood.InputBlock) ood.Batch {
+	runBlock := func(b ood.InputBlock) ood.Batch {
 		t.Helper()
 		out, err := m.All(t.Context(), func(yield func(ood.InputBlock, error) bool) { yield(b, nil) }, 1, nil)
 		if err != nil {
@@ -161,7 +161,7 @@ func TestMeansFollowMask(t *testing.T) {
 		}
 		return out
 	}
-	a, b := all(plain), all(filled)
+	a, b := runBlock(plain), runBlock(filled)
 	for i := range a.Layers {
 		if !equalUpToRounding(a.Layers[i].Data, b.Layers[i].Data) {
 			t.Errorf("filling changes layer %d", i)
@@ -227,9 +227,9 @@ func TestTextsIndependent(t *testing.T) {
 		t.Errorf("%d texts are said to be too long, want 1", m.Truncated())
 	}
 	for _, i := range []int{0, 1, 17, 300, 599, 600, 601, 602, 603} {
-		alone, some := run(1, texts[i]), run(7, append(slices.Clone(texts[40:52]), texts[i])...)
-		for k, of := range [][3]blas32.General{{all.Logits, alone.Logits, some.Logits}, {all.Features, alone.Features, some.Features},
-			{all.Layers[0], alone.Layers[0], some.Layers[0]}, {all.Layers[2], alone.Layers[2], some.Layers[2]}} {
+		alone, withOthers := run(1, texts[i]), run(7, append(slices.Clone(texts[40:52]), texts[i])...)
+		for k, of := range [][3]blas32.General{{all.Logits, alone.Logits, withOthers.Logits}, {all.Features, alone.Features, withOthers.Features},
+			{all.Layers[0], alone.Layers[0], withOthers.Layers[0]}, {all.Layers[2], alone.Layers[2], withOthers.Layers[2]}} {
 			row := rows.Row(of[0], i)
 			if !equalUpToRounding(rows.Row(of[1], 0), row) || !equalUpToRounding(rows.Row(of[2], 12), row) {
 				t.Errorf("part %d of text %d depends on what it is run with", k, i)

@@ -76,8 +76,9 @@ func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 // TestTorchvisionGradients compares input gradients of the top class's log-softmax with
 // PyTorch's in double precision, which testmodels/torchvision/gradients.py recorded. For
 // each input, the error must be at most max(1e-3, twice PyTorch's error in single
-// precision). The test fails for 4 or 5 of 48 inputs of googlenet, regnet_y_400mf,
-// squeezenet1_1 and vgg16_bn. There, rounding decides whether a ReLU unit is on or off.
+// precision). The test fails for 4 or 5 of all 48 inputs. These belong to googlenet,
+// regnet_y_400mf, squeezenet1_1 and vgg16_bn. For them, rounding decides whether a ReLU
+// unit is on or off.
 func TestTorchvisionGradients(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {

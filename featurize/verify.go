@@ -37,9 +37,9 @@ type Agreement struct {
 		// numbers below 1 are absolute. For bounds and quantiles, the median target takes
 		// the place of 1. Largest is 0 for flags and sets.
 		Largest float64
-		// Differ is the number of rows that differ. Numbers differ by more than 1e-5, and
-		// scores by more than 1e-3. P-values, flags and sets differ if no tie explains the
-		// difference. First is the number of the first such row.
+		// Differ is the number of rows that differ: numbers by more than 1e-5, and scores
+		// by more than 1e-3. P-values, flags and sets count as different if no tie explains
+		// the difference. First is the number of the first such row.
 		Differ, First int
 		// Ties is the number of rows with a difference that a tie explains. In a tie, a
 		// calibration score lies between the row's two scores, or a probability is close to

@@ -22,7 +22,8 @@ import (
 )
 
 // fourClasses fits a classifier of four classes on random features and logits without a
-// model. It returns the .attach file and the rows.
+// model. It returns the .attach file and the rows. If labelled is not set, the rows have no
+// labels, so there are no prediction sets.
 func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 	t.Helper()
 	const n, h, c = 120, 3, 4
@@ -84,8 +85,9 @@ func TestVerifyOtherOutputs(t *testing.T) {
 	}
 }
 
-// TestVerifyOtherBundle checks the error if the exported graph has prediction sets and the
-// .attach file has none.
+// TestVerifyOtherBundle checks that exported heads agree with their own .attach file. If
+// they have prediction sets and the .attach file has none, VerifyHeads must return an
+// error.
 func TestVerifyOtherBundle(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	path := filepath.Join(t.TempDir(), "heads.onnx")
