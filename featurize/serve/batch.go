@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// job holds the rows of one request, from the time it enters the queue until the model has
-// run on them.
+// job holds the rows of one request while they wait for the model, and then their
+// predictions.
 type job struct {
 	ctx       context.Context // context of the request
 	block     ood.InputBlock
@@ -74,8 +74,9 @@ func (b *batcher) close() {
 	b.workers.Wait()
 }
 
-// submit adds a job to the queue and waits until the job is done. If the job's context ends
-// while the job is still in the queue, submit removes it and returns the context's error.
+// submit adds a job to the queue and waits until the job is done. If the queue is full,
+// submit returns an error at once. If the job's context ends while the job is still in the
+// queue, submit removes it and returns the context's error.
 func (b *batcher) submit(j *job) error {
 	j.queuedAt = time.Now()
 	b.mu.Lock()
@@ -125,8 +126,9 @@ func (b *batcher) withdraw(j *job) bool {
 	return i >= 0
 }
 
-// nextBatch waits until a batch is ready and appends its jobs to batch. If the batcher is
-// closed and the queue is empty, nextBatch appends no jobs.
+// nextBatch waits until jobs can be run as a batch. It removes them from the queue and
+// appends them to batch. If the batcher is closed and the queue is empty, nextBatch appends
+// no jobs.
 func (b *batcher) nextBatch(batch []*job) []*job {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,9 +41,10 @@ var (
 // before the response was sent.
 const statusClientGone = 499
 
-// statusOf returns the HTTP status for an error. Errors of ONNX Runtime and panics have
+// statusOf returns the HTTP status for an error. A nil error has status 200, a statusError
+// its own status, and a cancelled context statusClientGone. Errors of ONNX Runtime have
 // status 500, because the server causes them. Other errors have status 400, because they
-// are caused by the request's rows.
+// are caused by the request.
 func statusOf(err error) int {
 	statusErr, isStatus := errors.AsType[*statusError](err)
 	_, runtimeFailed := errors.AsType[*ort.RuntimeError](err)

@@ -117,7 +117,7 @@ func (s *scanner) array(visit func() error) error {
 }
 
 // string reads a string. The result shares the memory of s.text, unless the string contains
-// escapes.
+// escapes or invalid UTF-8.
 func (s *scanner) string() (text string, err error) {
 	if err := s.expect('"', "a string"); err != nil {
 		return "", err

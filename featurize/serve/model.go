@@ -153,8 +153,8 @@ func (m *model) cachedPredictor(key predictorKey) *attach.Predictor {
 	return m.predictors[key]
 }
 
-// check returns an error if a request asks for outputs that the model cannot return, or
-// for an output twice.
+// check returns an error if a request asks for an output twice, or for one that the model
+// or the request's parameters do not provide.
 func (m *model) check(r *request) error {
 	for i, w := range r.outputs {
 		switch {

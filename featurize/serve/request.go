@@ -107,7 +107,7 @@ func (v parameter) number(name string) (float64, error) {
 	return x, nil
 }
 
-// fraction parses a number that must be between 0 and 1.
+// fraction parses a number that must be above 0 and below 1.
 func (v parameter) fraction(name string) (float64, error) {
 	x, err := v.number(name)
 	if err == nil && !(x > 0 && x < 1) {
@@ -139,7 +139,7 @@ func (v parameter) fractions(name string, dst []float64) ([]float64, error) {
 	return dst, nil
 }
 
-// bool parses true or false.
+// bool parses a boolean in a form that strconv.ParseBool accepts.
 func (v parameter) bool(name string) (bool, error) {
 	x, err := strconv.ParseBool(string(v))
 	if err != nil {

@@ -233,7 +233,8 @@ func isRequest(text []byte) bool {
 
 var nullElement = regexp.MustCompile(`[\[,]\s*null`)
 
-// flatten appends the numbers in nested arrays to dst.
+// flatten appends the numbers in nested arrays to dst. It appends 1 for true and 0 for
+// false.
 func flatten(dst []float32, v any) []float32 {
 	switch v := v.(type) {
 	case []any:

@@ -284,8 +284,8 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: %s: status %d, want %d", c.key, c.value, w.StatusCode, c.status)
 		}
 	}
-	// The parser accepts NaN in binary data, but this model has no missing values and
-	// rejects it.
+	// The parser accepts NaN in binary data, but this model does not take missing values
+	// and rejects it.
 	header := `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1, 24, 24], "parameters": {"binary_data_size": 2304}}]}`
 	for _, c := range []struct {
 		raw    []byte

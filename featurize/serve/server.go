@@ -392,8 +392,8 @@ func (e *entry) checkRoom() error {
 	return m.batcher.checkRoom()
 }
 
-// release ends the use of a model. If the model has been replaced and no other request uses
-// it, release closes it.
+// release ends the use of a model. If the model has been replaced or removed and no other
+// request uses it, release closes it.
 func (e *entry) release(m *model) {
 	e.mu.Lock()
 	m.users--
