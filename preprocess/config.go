@@ -191,8 +191,9 @@ func (k *keys) has(key string) bool {
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// decode decodes the value of a key into dst, and reports whether there was a value. If the
-// value does not fit dst, decode records an error.
+// decode decodes the value of a key into dst, and reports whether this succeeded. It
+// returns false if there is no value. If the value does not fit dst, decode also records an
+// error.
 func (k *keys) decode(key string, dst any, want string) bool {
 	if !k.has(key) {
 		return false
@@ -229,7 +230,8 @@ func (k *keys) integer(key string, def, lowest, highest int) int {
 	return def
 }
 
-// numbers reads a number or a list of numbers. It reports whether the value was a list.
+// numbers reads a number or a list of numbers. It reports whether the value was a list. A
+// missing key or an empty list is recorded as an error.
 func (k *keys) numbers(key string) ([]float64, bool) {
 	if !k.has(key) {
 		k.addError(key, "it is missing, and do_normalize asks for it")

@@ -23,7 +23,8 @@ type size struct {
 }
 
 // resized returns the size of an h×w image after resizing. It rounds in the same way as
-// Hugging Face's image processors.
+// Hugging Face's image processors. It returns an error if the resized image would be too
+// large.
 func (s size) resized(h, w int) (box, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)

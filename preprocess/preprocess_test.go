@@ -191,8 +191,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestSizeOf checks the size of resized images.
-func TestSizeOf(t *testing.T) {
+// TestResized checks the size of resized images, and that a huge size is an error.
+func TestResized(t *testing.T) {
 	for _, c := range []struct {
 		size       size
 		h, w       int
@@ -251,7 +251,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // TestParseUnknownSteps checks that unknown steps give an error only if they are switched
-// on.
+// on. An object with only unknown keys is an error, too.
 func TestParseUnknownSteps(t *testing.T) {
 	for _, text := range []string{`{"foo": 1}`, `{"do_rescale": true, "do_normalise": true}`, `{"do_thumbnail": true, "size": 32}`} {
 		if p, err := Parse([]byte(text)); err == nil {
@@ -283,7 +283,8 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// wantError checks that an error is one sentence that contains the given words.
+// wantError checks that an error contains the given words, on one line and without a final
+// period.
 func wantError(t *testing.T, err error, words string) {
 	t.Helper()
 	switch {
