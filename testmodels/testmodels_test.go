@@ -9,7 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// TestFS checks that FS contains the expected files, and that none is empty or large.
+// TestFS checks that FS contains exactly the expected files, that none is empty or large,
+// and that all together are small.
 func TestFS(t *testing.T) {
 	want := []string{
 		"digits.preprocess.json", "digits_cal.npz", "digits_fit.npz", "digits_resnet.onnx", "digits_test.npz", "digits_vgg.onnx",
@@ -41,7 +42,8 @@ func TestFS(t *testing.T) {
 	}
 }
 
-// TestOdd checks that each model in odd/expected.json has its files, and that they are small.
+// TestOdd checks that each model in odd/expected.json has both of its files, and that these
+// are small but not empty.
 func TestOdd(t *testing.T) {
 	data, err := os.ReadFile("odd/expected.json")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// delta is the largest probability that the monitor ever raises a false alarm.
+// delta is the bound on the probability that the monitor ever raises a false alarm.
 const delta = 0.01
 
 func main() {
