@@ -224,7 +224,8 @@ func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64)
 }
 
 // probabilityAbove returns the probability of a value above threshold. It interpolates
-// linearly between the increasing quantiles.
+// linearly between the increasing quantiles. If all quantiles lie on one side of threshold,
+// it halves the probability that remains beyond the outermost quantile.
 func probabilityAbove(quantiles []float32, levels []float64, threshold float64) float64 {
 	i, _ := slices.BinarySearch(quantiles, float32(threshold))
 	switch {

@@ -209,8 +209,8 @@ func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 		if err != nil {
 			return c, err
 		}
-		// The bound of the inliers counts outliers in a group without any. A bound of any
-		// threshold is violated only if this count is above 0.
+		// The group inliers contains no outlier. If its lower bound is 0, the bounds at all
+		// thresholds hold.
 		c.boundViolations += experiment.Indicator(b.Outliers(inliers) > 0) / float64(draws)
 		c.outlierBoundViolations += experiment.Indicator(b.Outliers(all) > outliers) / float64(draws)
 		c.boundedFraction += float64(b.Outliers(all)) / float64(outliers*draws)

@@ -34,8 +34,8 @@ type direction struct {
 // expected squared norm ‖Cᵀφ‖². The score here is this norm divided by k, whatever the
 // loss.
 //
-// m must hold features as the certificates read them. If UnitNorm is set, their rows must
-// have norm 1.
+// m must hold features before c.Mean is subtracted. If c.UnitNorm is set, m must hold rows
+// scaled to norm 1.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), theorem 1.
 func principalDirections(c linearCertificates, m *moments.Moments) ([]direction, error) {

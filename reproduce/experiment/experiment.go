@@ -28,7 +28,8 @@ type Experiment struct {
 	// OptionalData reports whether parts of the experiment run without --data. Such an
 	// experiment must itself report which part needs the folder.
 	OptionalData bool
-	// Resumes reports whether the experiment saves each result in --out at once.
+	// Resumes reports whether the experiment saves each result in --out at once, and does
+	// not measure saved results again.
 	Resumes bool
 	// New defines the experiment's own flags. It returns the function that runs the
 	// experiment after the flags are parsed.

@@ -103,8 +103,7 @@ func Dot(ink color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyl
 	return draw.GlyphStyle{Color: ink, Radius: vg.Points(radius), Shape: shape}
 }
 
-// Bars draws error bars of the lengths below and above around y. caps is the width of the
-// caps in points.
+// Bars draws error bars from y−below to y+above. caps is the width of the caps in points.
 func (f *Figure) Bars(x, y, below, above []float64, ink color.Color, caps float64) *plotter.YErrorBars {
 	errors := make(plotter.YErrors, len(x))
 	for i := range errors {
@@ -129,7 +128,8 @@ func points(x, y []float64) plotter.XYs {
 	return points
 }
 
-// Decades returns ticks at the powers of ten between two exponents.
+// Decades returns ticks for an axis of base-10 logarithms: one at each integer from low to
+// high, labelled with the power of ten.
 func Decades(low, high float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for e := math.Ceil(low); e <= high; e++ {

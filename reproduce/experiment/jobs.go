@@ -33,8 +33,9 @@ func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 	return p.Run(ctx, jobs...)
 }
 
-// Progress runs jobs and reports how many are done. It estimates the remaining time. For
-// kinds without a finished job, the estimate uses the other kinds.
+// Progress runs jobs and reports how many are done. It also estimates the remaining time.
+// For kinds without a finished job, the estimate assumes the time per cost of all jobs that
+// have run so far.
 type Progress struct {
 	mu         sync.Mutex
 	out        io.Writer

@@ -199,7 +199,8 @@ func Short(v float64, decimals int) string {
 	return strings.TrimPrefix(strconv.FormatFloat(v, 'f', decimals, 64), "0")
 }
 
-// Across formats the mean and the standard deviation of a value over results.
+// Across formats the mean and the standard deviation of a value over results. For a single
+// result, it formats only the value.
 func Across[T any](results []T, value func(T) float64) string {
 	values := Values(results, value)
 	if len(values) == 1 {

@@ -1,5 +1,6 @@
-// Package fusion selects how to fuse detectors of the last layer and of earlier layers. For
-// each trained network, it selects on all the other networks and measures the choice on it.
+// Package fusion selects how to fuse detectors of the last layer and of earlier layers. It
+// leaves out each trained network in turn, selects a fusion by the results on the remaining
+// networks, and measures this fusion on the network left out.
 package fusion
 
 import (

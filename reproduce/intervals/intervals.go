@@ -172,7 +172,7 @@ func (e Ends) Closed() float64 {
 	return inside / float64(len(e.Y))
 }
 
-// With appends the intervals of o.
+// With returns the intervals of e, followed by those of o.
 func (e Ends) With(o Ends) Ends {
 	return Ends{slices.Concat(e.Lower, o.Lower), slices.Concat(e.Upper, o.Upper), slices.Concat(e.Y, o.Y)}
 }
@@ -195,9 +195,9 @@ func (e Ends) Calibrated(cal Ends, o calibrate.IntervalOptions, alpha float64) (
 	return out, nil
 }
 
-// Conformalized measures the intervals after conformal calibration on cal. Their coverage
-// counts bounds as inside, because the guarantee does not hold for open intervals if values
-// are tied.
+// Conformalized measures the intervals after conformal calibration on cal. A target equal
+// to a bound counts as covered, because the guarantee does not hold for open intervals if
+// values are tied.
 func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 	out, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
 	if err != nil {

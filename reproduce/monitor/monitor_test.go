@@ -80,9 +80,9 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestStill checks the outcomes of streams without drift. Only every tenth stream runs the
-// other martingales.
-func TestStill(t *testing.T) {
+// TestUnchangedStream checks the outcomes of streams without drift. Only every tenth stream
+// also runs the martingales of nonconform.
+func TestUnchangedStream(t *testing.T) {
 	found, err := unchangedStream(t.Context(), 200, 1000, 10)
 	if err != nil || len(found) != 4 {
 		t.Fatal(found, err)

@@ -14,8 +14,8 @@ type martingale struct {
 
 	step, logActive float64
 	// logCapital is the logarithm of the capital. logRestarted is the logarithm of
-	// nonconform's mixture over all start times. The other two fields hold their maxima so
-	// far.
+	// nonconform's mixture over all start times. highest and highestRestarted are the
+	// maxima of logCapital and logRestarted so far.
 	logCapital, logRestarted, highest, highestRestarted float64
 }
 

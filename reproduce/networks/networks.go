@@ -152,13 +152,16 @@ type Plan struct {
 	// the same rows as for other methods.
 	NetworkRows int
 	Seed        uint64
-	// TakesTexts reports whether --sets may contain Texts. Texts reports whether it does.
+	// TakesTexts reports whether --sets may name the text classifier, clinc_bert. The field
+	// Texts reports whether this classifier is measured, because --sets names it or is not
+	// given.
 	TakesTexts, Texts bool
 
 	rows string // the value of --rows
 }
 
-// Define defines the flags --rows and --seed, and sets the usage text of --sets.
+// Define defines the flags --rows and --seed, and sets the usage text of --sets. rows is
+// the default of --rows.
 func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.StringVar(&p.rows, "rows", rows, "at most `N` rows to fit with and in every set to measure on, or FIT,IN,OUT (0: all)")
 	flags.Uint64Var(&p.Seed, "seed", 0, "seed of the rows drawn and of methods")
@@ -176,9 +179,10 @@ func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 	flags.Lookup("sets").Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
 }
 
-// Check parses the flags and finds the networks. It drops methods for which exclude returns
-// true. If no method remains, the error contains emptyReason. It also returns an error if a
-// file of a network in --sets is missing, or if there is no network.
+// Check parses --rows, chooses the methods and finds the networks. It drops methods for
+// which exclude returns true. If no method remains, the error contains emptyReason. Check
+// also returns an error if --sets names a network with a missing file, or if there is
+// neither a network nor the text classifier to measure.
 func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, emptyReason string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err

@@ -25,7 +25,8 @@ func writeImages(t *testing.T, path string, shape []int, pixels []uint8, labels 
 	}
 }
 
-// TestForeignImages checks how images of another size and with other colors are converted.
+// TestForeignImages checks how images of another size or with other colours are converted.
+// Images larger than the input of the network must cause an error.
 func TestForeignImages(t *testing.T) {
 	dir := t.TempDir()
 	colors := filepath.Join(dir, "colors.npz")
@@ -85,8 +86,9 @@ func TestForeignImages(t *testing.T) {
 }
 
 // TestDrawnRows checks that rows have only the requested classes, and that a label is the
-// index of the row's class among these. It also checks the limit of rows, and that the seed
-// determines the rows.
+// index of the row's class among these. It also checks that the limit of rows is met, that
+// the seed determines the rows, and that sampleRows keeps labels and inputs together. Last,
+// it checks how rowLimits parses --rows.
 func TestDrawnRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set.npz")
 	pixels, labels := make([]uint8, 100), make([]uint8, 100)

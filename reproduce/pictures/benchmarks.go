@@ -90,8 +90,8 @@ func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
 	return pictures, nil
 }
 
-// detectorStrip plots the AUROC of detectors. It has one line for each method and one dot
-// for each pair of a network and an OOD set.
+// detectorStrip plots the AUROC of detectors on one line for each method. Each line has one
+// dot for each pair of a network and an OOD set.
 func detectorStrip(all []record) *svg.Picture {
 	aurocs := map[string][]float64{}
 	for _, r := range all {
@@ -298,7 +298,7 @@ func figure1Picture(curves, rows []record) *svg.Picture {
 	legendX := 56.
 	for _, s := range []struct{ name, color, label string }{{"score trained", "purple", "trained, as in the paper"}, {"score exact", "green", "exact"}, {"score exact, unit norm", "orange", "exact, unit norm"}} {
 		score := column(curves, s.name)
-		// 95 % of the rows used for fitting score at most the threshold.
+		// The threshold is the 95 % quantile of the scores of the rows used for fitting.
 		var inside []float64
 		for _, v := range rx {
 			k, _ := slices.BinarySearch(x, v)

@@ -250,8 +250,8 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 			count++
 		}
 	}
-	// Hard is the first digit whose set is as large as any and contains the true class. Easy
-	// is the first digit with little noise and a set of one class.
+	// Hard is the first digit whose set contains the true class and has the largest size of
+	// all sets. Easy is the first digit with little noise and a set of one class.
 	largest := 0
 	for _, p := range digitPredictions {
 		largest = max(largest, len(p.Set))

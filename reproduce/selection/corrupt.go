@@ -15,8 +15,9 @@ import (
 const corruptBlockRows = 128
 
 // corruptImages corrupts each image and runs the network on the result. The seed assigns
-// about half of the images to Gaussian noise and the others to permuted patches. See
-// corruptedInputs for the amounts.
+// about half of the images to Gaussian noise and the others to permuted patches. Images
+// with fewer than 4 pixels in height or width all get noise. See corruptedInputs for the
+// amounts.
 func corruptImages(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64) (ood.Batch, error) {
 	var all ood.Batch
 	var c *corruption
@@ -101,7 +102,8 @@ func (c *corruption) corrupt(x ood.Tensor, start int) ood.Tensor {
 }
 
 // noise adds Gaussian noise with scale times the standard deviation of each channel. It
-// clips the result to the in-distribution range of the channel.
+// clips the result to the range of the channel in the first block. If the original value
+// lies outside this range, the range is extended to the original value.
 func (c *corruption) noise(row []float32, scale float64, rng *rand.Rand) {
 	for j, v := range row {
 		k, original := c.layout.channelOf(j), float64(v)

@@ -152,8 +152,8 @@ func corruptionKind(t *testing.T, original, corrupted []float32, height, width i
 	return "noise 1"
 }
 
-// TestCorruptedChannelsLast checks that images with channels last are corrupted like the
-// same images with channels first.
+// TestCorruptedChannelsLast checks that patches are permuted in the same way with channels
+// last as with channels first.
 func TestCorruptedChannelsLast(t *testing.T) {
 	training, _ := networkRows(200, 3, 8, 8)
 	_, first := makeCorruptedRows(t, training)

@@ -53,7 +53,8 @@ func makeTasks(ctx context.Context, criterion string, t ood.Training) ([]task, e
 	return []task{single}, nil
 }
 
-// pseudoStream separates these random numbers from other uses of the same seed.
+// pseudoStream separates the random numbers for pseudo-outliers from other uses of the same
+// seed.
 const pseudoStream = 0x70736575646f
 
 // classFolds is the largest number of groups of classes. Each group is held out once.
@@ -100,7 +101,8 @@ func shuffleColumns(b ood.Batch, seed uint64) ood.Batch {
 }
 
 // heldOutTasks returns one task for each fold of the classes. Rows of the fold are not used
-// for fitting and serve as out-of-distribution rows.
+// for fitting and serve as out-of-distribution rows. A fold gives no task if a part of the
+// task would have no rows.
 func heldOutTasks(t ood.Training, fit, heldOut []int) ([]task, error) {
 	labels := t.Labels
 	present := slices.Compact(slices.Sorted(slices.Values(labels)))

@@ -22,7 +22,8 @@ const (
 	// is easy to detect and methods tie.
 	shuffledRows = "shuffled"
 	// heldOutClasses are in-distribution rows of classes that are not used for fitting. The
-	// logits of these classes are removed. Each fold holds out a fifth of the classes.
+	// logits of these classes are removed. Each fold holds out about a fifth of the
+	// classes, but at least one.
 	heldOutClasses = "held-out-classes"
 	// corruptedInputs are in-distribution images that were corrupted before running the
 	// network. Half of them receive Gaussian noise of 0.25, 0.5 or 1 standard deviations of

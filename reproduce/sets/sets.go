@@ -101,8 +101,8 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 }
 
 // measure calibrates on cal rows and tests on the others. It returns the coverage, the mean
-// set size, and the lowest coverage of a class. Classes with fewer than 20 test rows are
-// ignored.
+// set size, and the lowest coverage of a class. Classes with fewer than 20 test rows do not
+// count for the lowest coverage.
 func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(all.Len())
 	calibration, test := all.Select(order[:cal]), all.Select(order[cal:])

@@ -106,7 +106,7 @@ func (p *Picture) WriteFile(path string) error {
 	return os.WriteFile(path, []byte(p.String()), 0o644)
 }
 
-// formatNumber rounds x to one decimal.
+// formatNumber formats x with at most one decimal.
 func formatNumber(x float64) string {
 	s := strconv.FormatFloat(x, 'f', 1, 64)
 	if s = strings.TrimSuffix(s, ".0"); s == "-0" {

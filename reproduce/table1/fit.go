@@ -26,9 +26,10 @@ type record struct {
 	// Calibrated measures intervals conformalized on all validation rows. It is optimistic
 	// because the same rows choose the configuration.
 	Calibrated intervals.Measured `json:"cqr_reused"`
-	// Honest measures intervals conformalized on NCal validation rows, one half of all. The
-	// other half chooses the epoch and the parameters. Choosing measures the intervals that
-	// are conformalized on this other half. The configuration with the narrowest is chosen.
+	// Honest measures test intervals that are conformalized on NCal validation rows, one
+	// half of all validation rows. The other half chooses the epoch and the configuration.
+	// Choosing measures intervals of this other half, conformalized on the same rows. The
+	// configuration with the narrowest Choosing intervals is chosen.
 	Honest   intervals.Measured `json:"cqr"`
 	Choosing intervals.Measured `json:"cqr_choosing"`
 	NCal     int                `json:"n_cal"`

@@ -16,7 +16,7 @@ import (
 type widths struct{ x, y, below, above []float64 }
 
 // plotTable plots the width of each method's intervals on each set, raw and conformalized,
-// next to the paper's. A row has no point if no model is in range or its intervals are
+// next to the paper's. A row has no point if no model is in range, or if the intervals are
 // unbounded.
 func plotTable(rows []tableRow, seeds int, path string) error {
 	var sets, series []string

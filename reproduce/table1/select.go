@@ -11,7 +11,7 @@ import (
 
 // cell summarises one method on one set, under one rule for choosing models.
 type cell struct {
-	models, seeds    int // number of models in range, and number of seeds with at least one of them
+	models, seeds    int // number of chosen models, and number of seeds with at least one of them
 	picp, picpStd    float64
 	mpiw, mpiwStd    float64
 	score            float64

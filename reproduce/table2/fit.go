@@ -141,7 +141,8 @@ func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(frac
 	}
 	var records []record
 	for i := range outs {
-		// Fit an oracle with a single OOD set at a time, as in the paper.
+		// Fit a method that needs outliers, such as the oracle, with one OOD set at a time,
+		// as in the paper.
 		batch, err := f.measure(ctx, c, outs[i:i+1])
 		if err != nil {
 			return nil, err

@@ -133,11 +133,11 @@ type methodSummary struct {
 	rankByMean              int     // rank by mean AUROC among competing methods with results for all pairs; 0 for other methods
 	// gaps holds the gap to the best competing method on each pair, largest first.
 	gaps []gap
-	wins int // number of pairs on which no competing method is better
+	wins int // number of pairs on which no competing method is better; 0 if the method does not compete
 }
 
-// gap is the difference in AUROC between the best competing method on a pair and this
-// method. best is empty if no method is better.
+// gap tells how far the AUROC of a method on a pair is below that of the best competing
+// method. If no competing method is better, size is 0 and best is empty.
 type gap struct {
 	size       float64
 	pair, best string
@@ -223,9 +223,10 @@ func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 // wideGap is the largest gap for which verdict does not list a pair.
 const wideGap = .02
 
-// verdict returns a text on one method: its mean AUROC, the best other competing method
-// except fused, and the largest gap on any pair. Each pair with a gap above wideGap has a
-// further line. The text is empty if the method was not measured.
+// verdict returns a text on one method: its mean AUROC, the mean AUROC of the best other
+// method, and the largest gap on any pair. The other method must compete, must not be
+// fused, and must have results on at least as many pairs. Each pair with a gap above
+// wideGap has a further line. The text is empty if the method was not measured.
 func verdict(name string, all []methodSummary) string {
 	i := slices.IndexFunc(all, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {

@@ -46,7 +46,8 @@ func TestGPIGradient(t *testing.T) {
 
 // TestGPIAgrees compares with results of the authors' code, which testdata/gpi.m recorded
 // for four pairs. These are the four parts of the cost at fixed parameters, and four
-// minimal lengths: x → y, y → x, and the mixtures of x and of y.
+// minimal lengths: x → y, y → x, and the mixtures of x and of y. The lengths x → y and y →
+// x only have to give the same direction.
 func TestGPIAgrees(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "gpi.json"))
 	if err != nil {

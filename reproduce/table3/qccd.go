@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// qccd scores a pair with quantiles, as sqr does. The quantiles come from a copula that
-// kernels on normal scores estimate. Pairs with fewer than 200 rows use only the median.
+// qccd scores a pair with quantiles, as sqr does. A kernel estimate of the copula, on
+// normal scores, gives the quantiles. Pairs with fewer than 200 rows use only the median.
 //
 // Reference: Tagasovska, Chavez-Demoulin & Vatter (2020), Distinguishing cause from effect
 // using quantiles: bivariate quantile causal discovery. Levels and weights are those of a

@@ -15,10 +15,10 @@ import (
 // learning rate starts at 1e-4 and falls by 1 % if the loss on the other half has not
 // fallen for three steps.
 //
-// The authors' released script has an error. The learning rate of y → x follows the loss on
-// pairs in which the roles of x and y are wrong. If released is set, this function repeats
-// the error. The learning rate then falls without reason, which favours x as the cause. In
-// the authors' data, x is the cause.
+// The authors' released script has an error. The learning rate of the network for y → x
+// follows the loss on test rows in which x and y were not swapped. If released is set, this
+// function repeats the error. The learning rate then falls without reason, which favours x
+// as the cause. In the authors' data, x is the cause.
 func recipe(released bool) func(x, y []float64, rng *rand.Rand) (float64, error) {
 	return func(x, y []float64, rng *rand.Rand) (float64, error) {
 		x, y = subsample(x, y, recipeRows, rng)
@@ -43,7 +43,7 @@ func recipe(released bool) func(x, y []float64, rng *rand.Rand) (float64, error)
 }
 
 const (
-	recipeRows   = 500 // maximum
+	recipeRows   = 500 // maximum number of rows
 	recipeHalves = 5
 	recipeSteps  = 3000
 	recipeUnits  = 64

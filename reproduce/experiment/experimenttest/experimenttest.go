@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Run runs an experiment like the command and returns its exit status and output.
+// Run runs an experiment as the command does, and returns its exit status and output.
 func Run(t *testing.T, e experiment.Experiment, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	orttest.Open(t)
@@ -70,8 +70,8 @@ func WriteFile(t *testing.T, name, text string) string {
 	return dir
 }
 
-// Yacht writes a UCI set called yacht with random rows. The noise of its target grows with
-// the first input. It returns the data folder.
+// Yacht writes a UCI set called yacht with random rows, and returns the data folder. The
+// noise of the target grows with the first input.
 func Yacht(t *testing.T) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
