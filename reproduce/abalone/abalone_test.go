@@ -118,40 +118,40 @@ func TestMeasureClasses(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestPredictions(t *testing.T) {
 	levels := []float64{.05, .25, .5, .75, .95}
 	predict := func(row []float32, form classForm) prediction {
 		return predictionsFromQuantiles(ood.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
 	}
-	near := func(label string, got, want float64) {
+	checkNear := func(label string, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 1e-6 {
 			t.Errorf("%s is %v, want %v", label, got, want)
 		}
 	}
 	j := predict([]float32{-.1, 0, .6, 1, 1}, classForm{loss: "pinball"})
-	near("median", j.score, .6)
-	near("mean", j.mean, .5)
-	near("width", j.uncertainty, 1.1)
+	checkNear("median", j.score, .6)
+	checkNear("mean", j.mean, .5)
+	checkNear("width", j.uncertainty, 1.1)
 	if !j.predictedOld || !j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("label: %+v", j)
 	}
 	j = predict([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: "sigmoid-pinball"})
-	near("lower end of a sigmoid", j.lower, .75)
-	near("upper end of a sigmoid", j.upper, .9)
+	checkNear("lower end of a sigmoid", j.lower, .75)
+	checkNear("upper end of a sigmoid", j.upper, .9)
 	if !j.predictedOld || j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("logit: %+v", j)
 	}
 	j = predict([]float32{5, 7, 9, 11, 12}, classForm{loss: "pinball", rings: true})
-	near("probability above 10.5", j.mean, 1-(.5+.75*.25))
+	checkNear("probability above 10.5", j.mean, 1-(.5+.75*.25))
 	if j.predictedOld || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
 		t.Errorf("rings: %+v", j)
 	}
-	near("probability above all", predict([]float32{5, 7, 8, 9, 10}, classForm{rings: true}).mean, .025)
-	near("probability below all", predict([]float32{11, 12, 13, 14, 15}, classForm{rings: true}).mean, .975)
+	checkNear("probability above all", predict([]float32{5, 7, 8, 9, 10}, classForm{rings: true}).mean, .025)
+	checkNear("probability below all", predict([]float32{11, 12, 13, 14, 15}, classForm{rings: true}).mean, .975)
 	z := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{-4, 0, 2}}
 	logits := predictionsFromLogits(z, .9)
-	near("smaller probability", logits[2].uncertainty, 1/(1+math.Exp(2)))
+	checkNear("smaller probability", logits[2].uncertainty, 1/(1+math.Exp(2)))
 	if l := logits[0]; l.predictedOld || !l.mayBeYoung || l.mayBeOld || l.upper != 0 {
 		t.Errorf("a logit of -4: %+v", l)
 	}

@@ -178,23 +178,23 @@ func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 		if err != nil {
 			return c, err
 		}
-		inliers, all := calibrate.NewRanks(n), calibrate.NewRanks(n)
+		inliers, audited := calibrate.NewRanks(n), calibrate.NewRanks(n)
 		for _, score := range in {
 			if err := inliers.Add(conformal.PValue(score)); err != nil {
 				return c, err
 			}
 		}
 		for _, score := range out {
-			if err := all.Add(conformal.PValue(score)); err != nil {
+			if err := audited.Add(conformal.PValue(score)); err != nil {
 				return c, err
 			}
 		}
-		if err := all.Merge(inliers); err != nil {
+		if err := audited.Merge(inliers); err != nil {
 			return c, err
 		}
 		for i := range c.discoveries {
 			f := &c.discoveries[i]
-			d, err := all.Discoveries(f.options())
+			d, err := audited.Discoveries(f.options())
 			if err != nil {
 				return c, err
 			}
@@ -205,15 +205,15 @@ func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 			f.falseFractions = append(f.falseFractions, float64(falseCount)/float64(max(d.Count, 1)))
 			f.trueDiscoveries += d.Count - falseCount
 		}
-		b, err := all.OutlierBounds(delta)
+		b, err := audited.OutlierBounds(delta)
 		if err != nil {
 			return c, err
 		}
 		// The group inliers contains no outlier. If its lower bound is 0, the bounds at all
 		// thresholds hold.
 		c.boundViolations += experiment.Indicator(b.Outliers(inliers) > 0) / float64(draws)
-		c.outlierBoundViolations += experiment.Indicator(b.Outliers(all) > outliers) / float64(draws)
-		c.boundedFraction += float64(b.Outliers(all)) / float64(outliers*draws)
+		c.outlierBoundViolations += experiment.Indicator(b.Outliers(audited) > outliers) / float64(draws)
+		c.boundedFraction += float64(b.Outliers(audited)) / float64(outliers*draws)
 	}
 	return c, nil
 }

@@ -34,13 +34,13 @@ func TestDirections(t *testing.T) {
 	for i := range phi.Rows {
 		phi.Data[i*phi.Stride+2] *= .2
 	}
-	exact, _ := attach.MethodByName("certificates")
+	method, _ := attach.MethodByName("certificates")
 	for _, centre := range []bool{false, true} {
 		m := &moments.Moments{}
 		if err := m.Add(t.Context(), phi); err != nil {
 			t.Fatal(err)
 		}
-		fitted, err := fitting.Fit(t.Context(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
+		fitted, err := fitting.Fit(t.Context(), method, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": 4., "centred": centre, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,9 +137,9 @@ func TestCommand(t *testing.T) {
 		}
 		return path
 	}
-	nearest, _ := attach.MethodByName("knn")
-	exact, _ := attach.MethodByName("certificates")
-	certificates, knn := fit(exact, ood.Params{"unit_norm": false}), fit(nearest, nil)
+	knnMethod, _ := attach.MethodByName("knn")
+	certificatesMethod, _ := attach.MethodByName("certificates")
+	certificates, knn := fit(certificatesMethod, ood.Params{"unit_norm": false}), fit(knnMethod, nil)
 	run := func(args ...string) (int, string, string) { return experimenttest.Run(t, Experiment, args...) }
 	vectors := filepath.Join(dir, "v.npz")
 	code, stdout, stderr := run("--attach", certificates, "--x", x, "--top", "5", "-o", vectors)

@@ -86,15 +86,15 @@ func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 // Unsorted returns quantiles of the rows of x as the networks output them,
 // n×targets×levels. Unlike the sorted quantiles of a prediction, they may cross.
 func Unsorted(c *mlp.Conditional, x blas32.General, levels []float64) ood.Quantiles {
-	all := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
+	quantiles := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
 	for l, tau := range levels {
 		single := mlp.Conditional{Regression: c.Regression, Grid: []float64{tau}}
 		q := single.Quantiles(x, single.Grid)
 		for i := range x.Rows {
 			for t := range c.Networks {
-				all.Row(i, t)[l] = q.Row(i, t)[0]
+				quantiles.Row(i, t)[l] = q.Row(i, t)[0]
 			}
 		}
 	}
-	return all
+	return quantiles
 }

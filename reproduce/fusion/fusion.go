@@ -87,22 +87,22 @@ func previousDefault() candidate {
 }
 
 func candidates() []candidate {
-	var all []candidate
+	var list []candidate
 	for _, lastWeights := range [][4]float64{{1}, {0, 1}, {.7, 0, .3}, {.75, 0, 0, .25}} {
 		for _, layerWeights := range [][2]float64{{1, 0}, {0, 1}, {.5, .5}} {
 			for _, baseWeight := range []float64{.35, .5, .7, 1} {
 				for _, uncertaintyWeight := range []float64{0, 1, 2} {
-					all = append(all, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 1})
+					list = append(list, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 1})
 				}
 			}
 			for _, baseWeight := range []float64{.1, .15, .2, .25} {
 				for _, uncertaintyWeight := range []float64{0, .4, .8, 1.2} {
-					all = append(all, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 2})
+					list = append(list, candidate{lastWeights, layerWeights, baseWeight, uncertaintyWeight, 2})
 				}
 			}
 		}
 	}
-	return all
+	return list
 }
 
 // key identifies the measurement of one network.
@@ -156,14 +156,14 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err != nil {
 		return err
 	}
-	all, err := measureAll(ctx, p, results)
+	records, err := measureAll(ctx, p, results)
 	if err = errors.Join(err, results.Close()); err != nil {
 		return err
 	}
-	return printTable(p, all)
+	return printTable(p, records)
 }
 
-func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) (all []record, err error) {
+func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) (records []record, err error) {
 	add := func(k key, load func() (*networks.Images, error)) error {
 		r, err := results.Of(k, func() (r record, err error) {
 			im, err := load()
@@ -180,7 +180,7 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.Network, err)
 		}
-		all = append(all, r)
+		records = append(records, r)
 		return nil
 	}
 	if p.Texts {
@@ -202,7 +202,7 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 			return nil, err
 		}
 	}
-	return all, nil
+	return records, nil
 }
 
 // measureNetwork measures every method and candidate on one network.
@@ -214,9 +214,9 @@ func measureNetwork(ctx context.Context, p *networks.Plan, t ood.Training, in oo
 	if err != nil {
 		return r, err
 	}
-	all := components()
-	inScores, outScores := make([][]float64, len(all)), make([][][]float64, len(all))
-	for i, component := range all {
+	detectors := components()
+	inScores, outScores := make([][]float64, len(detectors)), make([][][]float64, len(detectors))
+	for i, component := range detectors {
 		m, _ := attach.MethodByName(component.method)
 		s, err := fitting.Fit(ctx, heads.Fused("alone", "harmonic", heads.Component{Method: m, Params: component.params}), t, nil)
 		if err != nil {
@@ -244,8 +244,8 @@ func measureNetwork(ctx context.Context, p *networks.Plan, t ood.Training, in oo
 				m.Methods[method.Name] = method.Configs[0].Sets[j].AUROC
 			}
 		}
-		setScores := make([][]float64, len(all))
-		for i := range all {
+		setScores := make([][]float64, len(detectors))
+		for i := range detectors {
 			setScores[i] = outScores[i][j]
 		}
 		for _, c := range candidates() {
@@ -297,11 +297,11 @@ func criteria() []criterion {
 
 // bestCandidate returns the index of the candidate that this criterion selects on the given
 // networks.
-func (g criterion) bestCandidate(all []record) int {
+func (g criterion) bestCandidate(records []record) int {
 	best, smallest := 0, math.Inf(1)
 	for i := range candidates() {
 		var aurocs, gaps []float64
-		for _, r := range all {
+		for _, r := range records {
 			for _, m := range r.Sets {
 				_, single := m.bestSingle()
 				aurocs, gaps = append(aurocs, m.Candidates[i]), append(gaps, single-m.Candidates[i])
@@ -318,16 +318,16 @@ func (g criterion) bestCandidate(all []record) int {
 // out-of-distribution set. A gap is the AUROC of the best single method minus that of the
 // detector.
 type summary struct {
-	aurocs, gaps, near, far []float64
-	worst                   [2]string // the pairs with the largest gap: near, far
+	aurocs, gaps, nearGaps, farGaps []float64
+	worst                           [2]string // the pairs with the largest gap: near, far
 }
 
 func (s *summary) add(network string, m setResult, auroc float64) {
 	name, single := m.bestSingle()
 	gap := single - auroc
-	gaps, index := &s.far, 1
+	gaps, index := &s.farGaps, 1
 	if m.isNear() {
-		gaps, index = &s.near, 0
+		gaps, index = &s.nearGaps, 0
 	}
 	if len(*gaps) == 0 || gap > slices.Max(*gaps) {
 		s.worst[index] = network + " / " + m.Set + ", to " + name
@@ -345,22 +345,22 @@ func (s *summary) line(name string) []string {
 	}
 	sorted := slices.Sorted(slices.Values(s.gaps))
 	return []string{
-		name, fmt.Sprintf("%.4f", stat.Mean(s.aurocs, nil)), largestGap(s.near), s.worst[0], largestGap(s.far), s.worst[1],
+		name, fmt.Sprintf("%.4f", stat.Mean(s.aurocs, nil)), largestGap(s.nearGaps), s.worst[0], largestGap(s.farGaps), s.worst[1],
 		experiment.Short(stat.Quantile(.95, stat.Empirical, sorted, nil), 3),
 	}
 }
 
-func printTable(p *networks.Plan, all []record) error {
+func printTable(p *networks.Plan, records []record) error {
 	lines := [][]string{{"detector", "mean AUROC", "largest gap near", "on", "largest gap far", "on", "gap below which 95 % of pairs lie"}}
 	pairs := 0
-	for _, r := range all {
+	for _, r := range records {
 		pairs += len(r.Sets)
 	}
 	for _, g := range criteria() {
 		var s summary
 		chosen := map[int]int{}
-		for i, heldOut := range all {
-			others := slices.Delete(slices.Clone(all), i, i+1)
+		for i, heldOut := range records {
+			others := slices.Delete(slices.Clone(records), i, i+1)
 			c := g.bestCandidate(others)
 			chosen[c]++
 			for _, m := range heldOut.Sets {
@@ -375,7 +375,7 @@ func printTable(p *networks.Plan, all []record) error {
 	for _, c := range []candidate{currentDefault(), previousDefault()} {
 		var s summary
 		index := slices.Index(candidates(), c)
-		for _, r := range all {
+		for _, r := range records {
 			for _, m := range r.Sets {
 				s.add(r.Network, m, m.Candidates[index])
 			}
@@ -383,7 +383,7 @@ func printTable(p *networks.Plan, all []record) error {
 		lines = append(lines, s.line(c.String()))
 	}
 	singles := map[string]*summary{}
-	for _, r := range all {
+	for _, r := range records {
 		for _, m := range r.Sets {
 			for n, v := range m.Methods {
 				if singles[n] == nil {
@@ -406,7 +406,7 @@ func printTable(p *networks.Plan, all []record) error {
 	for _, n := range order {
 		lines = append(lines, singles[n].line(n))
 	}
-	fmt.Fprintf(p.Stdout, "%d networks, %d pairs\n", len(all), pairs)
+	fmt.Fprintf(p.Stdout, "%d networks, %d pairs\n", len(records), pairs)
 	for i, l := range lines {
 		if i < 20 {
 			fmt.Fprintln(p.Stdout, strings.Join(l, " | "))

@@ -99,12 +99,12 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 		if err != nil {
 			return r, err
 		}
-		rows, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: test.X}})
+		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: test.X}})
 		if err != nil {
 			return r, err
 		}
 		e, skew, inInterval := Ends{Y: y}, 0., []bool(nil)
-		for i, row := range rows {
+		for i, row := range predictions {
 			t := row.Targets[0]
 			e.Lower, e.Upper = append(e.Lower, t.Lower), append(e.Upper, t.Upper)
 			inInterval = append(inInterval, t.Lower <= y[i] && y[i] <= t.Upper)
@@ -117,7 +117,7 @@ func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, dat
 		if math.IsInf(measurement.MPIW, 1) {
 			measurement = Measured{PICP: measurement.PICP, Unbounded: true}
 		}
-		r.Scores, r.Skew, covered = append(r.Scores, measurement), skew/float64(len(rows)), append(covered, inInterval)
+		r.Scores, r.Skew, covered = append(r.Scores, measurement), skew/float64(len(predictions)), append(covered, inInterval)
 	}
 	for _, worst := range worstslab.Worst(ctx, test.X, covered, uint64(k.Seed)) {
 		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))

@@ -39,19 +39,19 @@ func readCSV(docs, name string) ([]record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	var all []record
+	var records []record
 	for _, line := range lines[1:] {
 		r := record{}
 		for i, column := range lines[0] {
 			r[column] = line[i]
 		}
-		all = append(all, r)
+		records = append(records, r)
 	}
-	return all, nil
+	return records, nil
 }
 
-func column(all []record, name string) (values []float64) {
-	for _, r := range all {
+func column(records []record, name string) (values []float64) {
+	for _, r := range records {
 		values = append(values, r.number(name))
 	}
 	return values
@@ -72,11 +72,11 @@ func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
 		{"figure2-curves.csv", "figure2.svg", crossings},
 		{"star.csv", "star.svg", classSize},
 	} {
-		all, err := readCSV(docs, b.csv)
+		records, err := readCSV(docs, b.csv)
 		if err != nil {
 			return nil, err
 		}
-		pictures["benchmarks/"+b.svg] = b.draw(all)
+		pictures["benchmarks/"+b.svg] = b.draw(records)
 	}
 	curves, err := readCSV(docs, "figure1.csv")
 	if err != nil {
@@ -92,9 +92,9 @@ func benchmarkPictures(docs string) (map[string]*svg.Picture, error) {
 
 // detectorStrip plots the AUROC of detectors on one line for each method. Each line has one
 // dot for each pair of a network and an OOD set.
-func detectorStrip(all []record) *svg.Picture {
+func detectorStrip(records []record) *svg.Picture {
 	aurocs := map[string][]float64{}
-	for _, r := range all {
+	for _, r := range records {
 		if v := r.number("auroc"); !math.IsNaN(v) {
 			aurocs[r["method"]] = append(aurocs[r["method"]], v)
 		}
@@ -128,7 +128,7 @@ func detectorStrip(all []record) *svg.Picture {
 
 // intervalMultiples plots the calibrated intervals of three methods on eight sets, with
 // coverage on the left and width on the right.
-func intervalMultiples(all []record) *svg.Picture {
+func intervalMultiples(records []record) *svg.Picture {
 	p := svg.New(640, 380, "Coverage and width of calibrated 95 % intervals on eight sets",
 		"Three methods on eight regression sets. All cover about 95 % once calibrated; simultaneous quantile regression is among the narrowest on most.")
 	methods := []struct{ name, color, label string }{
@@ -152,7 +152,7 @@ func intervalMultiples(all []record) *svg.Picture {
 		p.Line(cover.Left, y, cover.Left+cover.W, y, "s-line")
 		p.Line(width.Left, y, width.Left+width.W, y, "s-line")
 		for k, m := range methods {
-			for _, r := range all {
+			for _, r := range records {
 				if r["coverage"] == "0.95" && r["cqr"] == "true" && r["set"] == set && r["method"] == m.name {
 					dotY := y + 7*float64(k-1)
 					p.Circle(cover.X(r.number("picp")), dotY, 4.5, m.color)
@@ -166,10 +166,10 @@ func intervalMultiples(all []record) *svg.Picture {
 
 // directionDots plots the accuracy of causal discovery, with one line for each method and
 // one dot for each set.
-func directionDots(all []record) *svg.Picture {
+func directionDots(records []record) *svg.Picture {
 	sets := []struct{ name, color string }{{"an", "blue"}, {"an-s", "green"}, {"ls", "purple"}, {"ls-s", "ochre"}, {"mn-u", "pink"}, {"tuebingen", "ink"}}
 	sum, count := map[string]float64{}, map[string]float64{}
-	for _, r := range all {
+	for _, r := range records {
 		if v := r.number("accuracy"); !math.IsNaN(v) {
 			sum[r["method"]] += v
 			count[r["method"]]++
@@ -198,7 +198,7 @@ func directionDots(all []record) *svg.Picture {
 		mean := sum[m] / count[m]
 		p.Line(a.X(mean), y-9, a.X(mean), y+9, "wide s-soft")
 		for _, s := range sets {
-			for _, r := range all {
+			for _, r := range records {
 				if r["method"] == m && r["set"] == s.name && r["accuracy"] != "" {
 					p.Circle(a.X(r.number("accuracy")), y, 4.5, s.color)
 				}
@@ -210,17 +210,17 @@ func directionDots(all []record) *svg.Picture {
 
 // crossingRates plots how often quantiles cross, with one line for each set. Each line has
 // one dot for separate levels and one for joint levels.
-func crossingRates(all []record) *svg.Picture {
-	slices.SortStableFunc(all, func(a, b record) int { return cmp.Compare(b.number("separate"), a.number("separate")) })
-	p := svg.New(640, 92+28*float64(len(all)), "Rows whose quantiles cross",
+func crossingRates(records []record) *svg.Picture {
+	slices.SortStableFunc(records, func(a, b record) int { return cmp.Compare(b.number("separate"), a.number("separate")) })
+	p := svg.New(640, 92+28*float64(len(records)), "Rows whose quantiles cross",
 		"With a network for each level, quantiles cross in most rows of all sets but one. With one network for all levels they cross rarely, except on yacht and energy.")
 	p.Circle(100, 26, 6, "blue")
 	p.Text(112, 31, "small", "a network for each level")
 	p.Circle(320, 26, 6, "orange")
 	p.Text(332, 31, "small", "one network for all levels")
-	a := plot(p, 94, 44, 518, 28*float64(len(all)), svg.Axis{High: 1, Ticks: []svg.Tick{{At: 0, Label: "0"}, {At: .25, Label: "25 %"}, {At: .5, Label: "50 %"}, {At: .75, Label: "75 %"}, {At: 1, Label: "100 %"}}, Label: "test rows in which two of nine quantiles cross"}, svg.Axis{High: 1})
+	a := plot(p, 94, 44, 518, 28*float64(len(records)), svg.Axis{High: 1, Ticks: []svg.Tick{{At: 0, Label: "0"}, {At: .25, Label: "25 %"}, {At: .5, Label: "50 %"}, {At: .75, Label: "75 %"}, {At: 1, Label: "100 %"}}, Label: "test rows in which two of nine quantiles cross"}, svg.Axis{High: 1})
 	a.Axes()
-	for i, r := range all {
+	for i, r := range records {
 		y := a.Top + 28*(float64(i)+.5)
 		name := r["set"]
 		if name == "cos10" {
@@ -235,20 +235,20 @@ func crossingRates(all []record) *svg.Picture {
 }
 
 // classSize plots the effect of a small class on the quantiles of scores.
-func classSize(all []record) *svg.Picture {
+func classSize(records []record) *svg.Picture {
 	p := svg.New(640, 350, "Effect of a small class on quantiles of the exam score",
 		"The effect grows from 9 points at the lowest level to 22 at the highest. The bootstrap band is wide.")
 	var ticks []svg.Tick
-	for _, r := range all {
+	for _, r := range records {
 		ticks = append(ticks, svg.Tick{At: r.number("level"), Label: r["level"]})
 	}
 	a := plot(p, 52, 72, 572, 216, svg.Axis{Low: .07, High: .93, Ticks: ticks, Label: "quantile level of the score"}, svg.Axis{High: 35, Ticks: svg.Ticks(0, 10, 20, 30), Label: "effect, points"})
 	a.Axes()
-	level := column(all, "level")
-	a.Band(level, column(all, "low"), column(all, "high"), "w-blue")
-	a.Curve(level, column(all, "effect"), "wide s-blue")
-	a.Dots(level, column(all, "effect"), 4, "blue", "1")
-	a.Dots(level, column(all, "quantiles"), 4.5, "orange", "1")
+	level := column(records, "level")
+	a.Band(level, column(records, "low"), column(records, "high"), "w-blue")
+	a.Curve(level, column(records, "effect"), "wide s-blue")
+	a.Dots(level, column(records, "effect"), 4, "blue", "1")
+	a.Dots(level, column(records, "quantiles"), 4.5, "orange", "1")
 	p.Circle(58, 26, 5, "blue")
 	p.Text(70, 31, "small", "predicted quantiles, with 95 % bootstrap band")
 	p.Circle(394, 26, 5, "orange")
@@ -299,13 +299,13 @@ func figure1Picture(curves, rows []record) *svg.Picture {
 	for _, s := range []struct{ name, color, label string }{{"score trained", "purple", "trained, as in the paper"}, {"score exact", "green", "exact"}, {"score exact, unit norm", "orange", "exact, unit norm"}} {
 		score := column(curves, s.name)
 		// The threshold is the 95 % quantile of the scores of the rows used for fitting.
-		var inside []float64
+		var rowScores []float64
 		for _, v := range rx {
 			k, _ := slices.BinarySearch(x, v)
-			inside = append(inside, score[min(k, len(x)-1)])
+			rowScores = append(rowScores, score[min(k, len(x)-1)])
 		}
-		slices.Sort(inside)
-		threshold := stat.Quantile(.95, stat.Empirical, inside, nil)
+		slices.Sort(rowScores)
+		threshold := stat.Quantile(.95, stat.Empirical, rowScores, nil)
 		for i := range score {
 			score[i] = max(score[i]/threshold, .01)
 		}
@@ -359,18 +359,18 @@ func tailBounds() *svg.Picture {
 
 // crossings plots nine quantiles, from separate networks on the left and from one network
 // for all levels on the right.
-func crossings(all []record) *svg.Picture {
+func crossings(records []record) *svg.Picture {
 	p := svg.New(640, 330, "Quantiles that cross, and quantiles that do not",
 		"Nine quantiles of a toy with one input. At the left a network for each level: the lines cross in most places. At the right one network for all levels: no lines cross.")
-	x := column(all, "x1")
+	x := column(records, "x1")
 	for i, m := range []struct{ method, color, title string }{{"separate", "blue", "a network for each level"}, {"joint", "orange", "one network for all levels"}} {
 		a := plot(p, 42+310*float64(i), 72, 272, 196, svg.Axis{High: 2, Ticks: svg.Ticks(0, .5, 1, 1.5, 2), Label: "input x"},
 			svg.Axis{Low: -1.8, High: 1.8, Ticks: svg.Ticks(-1, 0, 1)})
 		a.Axes()
-		a.Dots(x, column(all, "y"), 1.4, "soft", ".5")
+		a.Dots(x, column(records, "y"), 1.4, "soft", ".5")
 		var levels [][]float64
 		for l := 1; l < 10; l++ {
-			levels = append(levels, column(all, fmt.Sprintf("%s q0.%d", m.method, l)))
+			levels = append(levels, column(records, fmt.Sprintf("%s q0.%d", m.method, l)))
 			a.Curve(x, levels[l-1], "s-"+m.color)
 		}
 		crossed := 0

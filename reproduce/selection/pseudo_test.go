@@ -86,10 +86,10 @@ func TestMixed(t *testing.T) {
 	}
 	for i, r := range rowsOf(out.Features) {
 		other := []float32{2*r[0] - heldOut[i][0], 2*r[1] - heldOut[i][1]}
-		near := func(a []float32) bool {
+		isOther := func(a []float32) bool {
 			return math.Abs(float64(a[0]-other[0]))+math.Abs(float64(a[1]-other[1])) < 1e-5
 		}
-		if k := slices.IndexFunc(heldOut, near); k < 0 || class(heldOut[k]) == class(heldOut[i]) {
+		if k := slices.IndexFunc(heldOut, isOther); k < 0 || class(heldOut[k]) == class(heldOut[i]) {
 			t.Errorf("%v is not half-way from %v to a row of another class", r, heldOut[i])
 		}
 		if z := out.Logits.Data[3*i : 3*i+3]; math.Abs(float64(z[2]+r[0]+r[1]+.5)) > 1e-5 {

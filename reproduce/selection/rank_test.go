@@ -45,7 +45,7 @@ func TestPseudoAUROCs(t *testing.T) {
 	training.Features, training.Logits, training.Last, training.Labels = few.Features, few.Logits, few.Last, few.Labels
 	methods := []ood.Method{normMethod("norm", 1), normMethod("negative", -1), normMethod("failing", 0)}
 	// corruptedInputs run the network, so its output must have the width of these features.
-	training.Network = narrow{training.Network}
+	training.Network = narrowNetwork{training.Network}
 	got, err := pseudoAUROCs(t.Context(), methods, training)
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +69,10 @@ func TestPseudoAUROCs(t *testing.T) {
 	}
 }
 
-// narrow keeps the first two features and returns three zero logits.
-type narrow struct{ ood.Network }
+// narrowNetwork keeps the first two features and returns three zero logits.
+type narrowNetwork struct{ ood.Network }
 
-func (n narrow) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+func (n narrowNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
 	b.Features.Cols, b.Logits = 2, blas32.General{Rows: x.Len(), Cols: 3, Stride: 3, Data: make([]float32, 3*x.Len())}
 	return b, err

@@ -74,9 +74,9 @@ type axis struct {
 }
 
 // product returns every combination of the axes' values, together with the parameters in
-// all.
-func product(all ood.Params, axes ...axis) []ood.Params {
-	grid := []ood.Params{all}
+// shared.
+func product(shared ood.Params, axes ...axis) []ood.Params {
+	grid := []ood.Params{shared}
 	for _, a := range axes {
 		var extended []ood.Params
 		for _, p := range grid {

@@ -106,13 +106,13 @@ func TestStandings(t *testing.T) {
 	for _, s := range all {
 		got[s.method] = s
 	}
-	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+	approxEqual := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 	c := got["certificates"]
-	if !near(c.mean, .875) || c.rankByMean != 1 || !near(c.rank, 2) || !near(c.worst().size, .1) || c.worst().pair != "net / other-classes" || c.worst().best != "knn" || len(c.gaps) != 2 || c.wins != 0 {
+	if !approxEqual(c.mean, .875) || c.rankByMean != 1 || !approxEqual(c.rank, 2) || !approxEqual(c.worst().size, .1) || c.worst().pair != "net / other-classes" || c.worst().best != "knn" || len(c.gaps) != 2 || c.wins != 0 {
 		t.Errorf("certificates stand at %+v", c)
 	}
 	k := got["knn"]
-	if !near(k.mean, .825) || k.rankByMean != 2 || !near(k.rank, 2.5) || !near(k.worst().size, .24) || k.wins != 1 || !near(k.otherClasses.Mean, .9) || !near(k.otherSets.Mean, .75) {
+	if !approxEqual(k.mean, .825) || k.rankByMean != 2 || !approxEqual(k.rank, 2.5) || !approxEqual(k.worst().size, .24) || k.wins != 1 || !approxEqual(k.otherClasses.Mean, .9) || !approxEqual(k.otherSets.Mean, .75) {
 		t.Errorf("knn stands at %+v", k)
 	}
 	if o := got["oracle"]; o.rankByMean != 0 || o.rank != 0 {

@@ -49,19 +49,19 @@ func TestAgrees(t *testing.T) {
 			}
 			return s
 		}
-		near := func(label string, got, want, tolerance float64) {
+		checkNear := func(label string, got, want, tolerance float64) {
 			if !(math.Abs(got-want) <= tolerance) {
 				t.Errorf("%s, %s: %v, want %v", name, label, got, want)
 			}
 		}
-		near("IGCI-g", score(igci(standardised)), w.IGCIG, 1e-9)
-		near("IGCI-u", score(igci(minMaxScaled)), w.IGCIU, 1e-9)
-		near("LINGAM", math.Copysign(1, score(lingam)), w.LINGAM, 0)
+		checkNear("IGCI-g", score(igci(standardised)), w.IGCIG, 1e-9)
+		checkNear("IGCI-u", score(igci(minMaxScaled)), w.IGCIU, 1e-9)
+		checkNear("LINGAM", math.Copysign(1, score(lingam)), w.LINGAM, 0)
 		h := newHSIC(x, y)
-		near("HSIC", h.statistic, w.HSIC, 1e-8*w.HSIC)
-		near("HSIC's p-value", math.Exp(h.logP), w.HSICP, 1e-9)
+		checkNear("HSIC", h.statistic, w.HSIC, 1e-8*w.HSIC)
+		checkNear("HSIC's p-value", math.Exp(h.logP), w.HSICP, 1e-9)
 		if w.ANMForward != w.ANMBackward {
-			near("ANM", math.Copysign(1, score(anm)), math.Copysign(1, w.ANMForward-w.ANMBackward), 0)
+			checkNear("ANM", math.Copysign(1, score(anm)), math.Copysign(1, w.ANMForward-w.ANMBackward), 0)
 		}
 		copulaAgrees(t, name, x, y, w.Copula)
 	}

@@ -69,7 +69,7 @@ func residualEnergy(x, y []float64) (float64, error) {
 	half.Mul(vectors.T(), ky)
 	rotated.Mul(&half, &vectors)
 	n := len(x)
-	best, least := 0., math.Inf(1)
+	best, leastLoss := 0., math.Inf(1)
 	for power := -7.; power <= 7; power += 14. / 9 {
 		// The loss uses the diagonal of (I−H)·ky·(I−H), with H = kx·(kx+τI)⁻¹ and the
 		// penalty τ.
@@ -92,8 +92,8 @@ func residualEnergy(x, y []float64) (float64, error) {
 			}
 			loss += residual / (oneMinusLeverage * oneMinusLeverage)
 		}
-		if loss < least {
-			best, least = tau, loss
+		if loss < leastLoss {
+			best, leastLoss = tau, loss
 		}
 	}
 	// Transform rotated to the kernel matrix of the residuals, in the basis of the
