@@ -29,7 +29,7 @@ type record struct {
 	// Honest measures test intervals that are conformalized on NCal validation rows, one
 	// half of all validation rows. The other half chooses the epoch and the configuration.
 	// Choosing measures intervals of this other half, conformalized on the same rows. The
-	// configuration with the narrowest Choosing intervals is chosen.
+	// configuration whose Choosing intervals are narrowest is chosen.
 	Honest   intervals.Measured `json:"cqr"`
 	Choosing intervals.Measured `json:"cqr_choosing"`
 	NCal     int                `json:"n_cal"`

@@ -224,9 +224,9 @@ func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 const wideGap = .02
 
 // verdict returns a text on one method: its mean AUROC, the mean AUROC of the best other
-// method, and the largest gap on any pair. The other method must compete, must not be
-// fused, and must have results on at least as many pairs. Each pair with a gap above
-// wideGap has a further line. The text is empty if the method was not measured.
+// method, and the largest gap on any pair. The other method must compete, must not have
+// the name fused, and must have results on at least as many pairs. Each pair with a gap
+// above wideGap has a further line. The text is empty if the method was not measured.
 func verdict(name string, all []methodSummary) string {
 	i := slices.IndexFunc(all, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {
