@@ -61,13 +61,13 @@ func TestProcessors(t *testing.T) {
 				break
 			}
 		}
-		last, have, err := p.In("nhwc").Append(nil, photo)
+		channelsLast, have, err := p.In("nhwc").Append(nil, photo)
 		if err != nil || !slices.Equal(have, []int{shape[1], shape[2], shape[0]}) {
 			t.Errorf("%s, channels last: shape %v, error %v", name, have, err)
 			continue
 		}
 		for i, v := range got {
-			if c, at := i/(shape[1]*shape[2]), i%(shape[1]*shape[2]); last[at*3+c] != v {
+			if c, at := i/(shape[1]*shape[2]), i%(shape[1]*shape[2]); channelsLast[at*3+c] != v {
 				t.Errorf("%s: channels last differ at %v", name, i)
 				break
 			}
