@@ -189,8 +189,8 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		none := ood.BlockOf(append([]int{0}, shape...), nil) // an empty block
-		for r, err := range a.Rows(ctx, func(yield func(ood.InputBlock, error) bool) { yield(none, nil) }) {
+		emptyBlock := ood.BlockOf(append([]int{0}, shape...), nil)
+		for r, err := range a.Rows(ctx, func(yield func(ood.InputBlock, error) bool) { yield(emptyBlock, nil) }) {
 			if err != nil || r.Len() != 0 {
 				t.Errorf("%s: %d rows of none, error %v", m.Name, r.Len(), err)
 			}

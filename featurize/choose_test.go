@@ -97,12 +97,12 @@ func TestNoLinearLayer(t *testing.T) {
 		addOutput(b, b.Node("Mul", []string{f, f}), "n", 4)
 	}, "n", 2, 5, 6)
 	_, err := openErr(rt, path, featurize.Options{})
-	var none *featurize.NoLinearLayerError
-	if !errors.As(err, &none) || !strings.Contains(err.Error(), "Flatten") {
+	var noLayer *featurize.NoLinearLayerError
+	if !errors.As(err, &noLayer) || !strings.Contains(err.Error(), "Flatten") {
 		t.Fatalf("error %v", err)
 	}
 	shapes := map[string][]int64{}
-	for _, k := range none.Info.Candidates {
+	for _, k := range noLayer.Info.Candidates {
 		shapes[k.Tensor] = k.Shape
 	}
 	for name, want := range map[string]string{"Mul_1": "[-1,4]", "Flatten": "[-1,4]", "Conv": "[-1,4,3,4]"} {
@@ -213,9 +213,9 @@ func TestDensePrediction(t *testing.T) {
 			addOutput(b, b.Node("Reshape", []string{y, b.Const([]int64{-1, 3, c})}), "n", 3, c)
 		},
 	} {
-		var none *featurize.NoLinearLayerError
+		var noLayer *featurize.NoLinearLayerError
 		_, err := openErr(rt, tiny(t, 13, build, "n", 3, h), featurize.Options{})
-		if !errors.As(err, &none) || !strings.Contains(err.Error(), "position") {
+		if !errors.As(err, &noLayer) || !strings.Contains(err.Error(), "position") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

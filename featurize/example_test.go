@@ -40,9 +40,9 @@ func Example() {
 // This example lists candidate tensors if no linear layer is found.
 func ExampleOpen() {
 	_, err := featurize.Open(context.Background(), "detector.onnx", featurize.Options{})
-	var none *featurize.NoLinearLayerError
-	if errors.As(err, &none) {
-		for _, c := range none.Info.Candidates {
+	var noLayer *featurize.NoLinearLayerError
+	if errors.As(err, &noLayer) {
+		for _, c := range noLayer.Info.Candidates {
 			fmt.Println(c.Tensor, c.Shape) // set Options.Feature to one of these tensors
 		}
 	}

@@ -144,8 +144,8 @@ func TestInputsGradient(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := open(t, runtime(t), save(t, model), featurize.Options{Batch: 2})
-	rows, times := noise(9), []float32{1, 2, 3}
-	block := rowsOf(floats("z", times, 3, 1), floats("x", rows, 3, 3))
+	rows, factors := noise(9), []float32{1, 2, 3}
+	block := rowsOf(floats("z", factors, 3, 1), floats("x", rows, 3, 3))
 	got, g, err := m.Network().Gradient(context.Background(), block, ood.Scalar{Logit: true, Index: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -154,12 +154,12 @@ func TestInputsGradient(t *testing.T) {
 		t.Fatalf("gradient %q of shape %v", g.Name, g.Shape)
 	}
 	var want []float32
-	for i, by := range times {
+	for i, factor := range factors {
 		for k := range 3 {
 			var d float32
 			for j, v := range got.Features.Data[i*h : (i+1)*h] {
 				if v > 0 {
-					d += headW[h+j] * trunk[k*h+j] * by
+					d += headW[h+j] * trunk[k*h+j] * factor
 				}
 			}
 			want = append(want, d)

@@ -87,14 +87,14 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 // first one, if the row axis comes first. Layers with positions are preferred.
 func TestLayersFound(t *testing.T) {
 	rt := runtime(t)
-	ones := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
+	tenths := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
 	conv := func(b *onnx.Builder, name, x string, from, to, kernel int64) string {
-		y := b.Node("Conv", []string{x, b.Initializer(name, ones(int(to*from*kernel*kernel)), to, from, kernel, kernel)},
+		y := b.Node("Conv", []string{x, b.Initializer(name, tenths(int(to*from*kernel*kernel)), to, from, kernel, kernel)},
 			onnx.Attr("pads", []int64{kernel / 2, kernel / 2, kernel / 2, kernel / 2}))
 		return b.Node("Relu", []string{y})
 	}
 	classify := func(b *onnx.Builder, x string, width int) {
-		addOutput(b, b.Node("Gemm", []string{x, b.Initializer("W", ones(width*c), int64(width), c)}))
+		addOutput(b, b.Node("Gemm", []string{x, b.Initializer("W", tenths(width*c), int64(width), c)}))
 	}
 	pool := func(b *onnx.Builder, x string) string {
 		return b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{x})})
@@ -121,9 +121,9 @@ func TestLayersFound(t *testing.T) {
 		// The first layer is averaged over its tokens. The flattened layer is not used,
 		// because its first axis is not the row axis.
 		"tokens": {dims: []any{"n", 7, 3}, widths: []int{6}, build: func(b *onnx.Builder, x string) {
-			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(18), 3, 6)})})
-			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(30), 6, 5)})})
-			flat := b.Node("Gemm", []string{b.Node("Reshape", []string{y, b.Const([]int64{-1, 5})}), b.Initializer("c", ones(20), 5, 4)})
+			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", tenths(18), 3, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", tenths(30), 6, 5)})})
+			flat := b.Node("Gemm", []string{b.Node("Reshape", []string{y, b.Const([]int64{-1, 5})}), b.Initializer("c", tenths(20), 5, 4)})
 			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
 				onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)), 4)
 		}},
@@ -131,7 +131,7 @@ func TestLayersFound(t *testing.T) {
 		// in different axes.
 		"two readings": {dims: []any{"n", 3, 4, 4}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", x, 3, 4, 3)
-			last := b.Node("MatMul", []string{y, b.Initializer("m", ones(16), 4, 4)})
+			last := b.Node("MatMul", []string{y, b.Initializer("m", tenths(16), 4, 4)})
 			classify(b, pool(b, b.Node("Add", []string{conv(b, "b", y, 4, 4, 3), last})), 4)
 		}},
 		"wide and narrow": {dims: []any{"n", 3, 4, 4}, widths: []int{1024}, build: func(b *onnx.Builder, x string) {
@@ -149,24 +149,24 @@ func TestLayersFound(t *testing.T) {
 		// products.
 		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
-			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
-			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", ones(30), 6, 5)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", tenths(24), 4, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", tenths(30), 6, 5)})})
 			classify(b, b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1, 2}), onnx.Attr("keepdims", 0)), 5)
 		}},
 		"vectors alone": {dims: []any{"n", 3}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
-			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(12), 3, 4)})})
-			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
-			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", ones(30), 6, 5)})})
+			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", tenths(12), 3, 4)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", tenths(24), 4, 6)})})
+			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("c", tenths(30), 6, 5)})})
 			classify(b, y, 5)
 		}},
 		"vectors behind positions": {dims: []any{"n", 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Flatten", []string{conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 3, 3)})
-			y = b.Node("Relu", []string{b.Node("Gemm", []string{y, b.Initializer("c", ones(108*5), 108, 5)})})
+			y = b.Node("Relu", []string{b.Node("Gemm", []string{y, b.Initializer("c", tenths(108*5), 108, 5)})})
 			classify(b, y, 5)
 		}},
 		"one layer": {dims: []any{"n", 3}, build: func(b *onnx.Builder, x string) { addOutput(b, gemm(b, phiOf(b, x))) }},
 		"a fixed batch": {dims: []any{3, 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
-			classifyFixed := b.Node("Gemm", []string{pool(b, conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 4, 3)), b.Initializer("W", ones(8), 4, c)})
+			classifyFixed := b.Node("Gemm", []string{pool(b, conv(b, "b", conv(b, "a", x, 2, 3, 3), 3, 4, 3)), b.Initializer("W", tenths(8), 4, c)})
 			addOutput(b, classifyFixed, 3, c)
 		}},
 		"inputs of any size": {dims: []any{"n", 3, "height", "width"}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
@@ -199,11 +199,11 @@ func TestQuantisedLayers(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		s, z, one := b.Const(scale), bytesOf(b, pb.TensorProto_UINT8, []byte{zero}), b.Const(float32(1))
 		zeroInt := bytesOf(b, pb.TensorProto_INT8, []byte{0})
-		same := func(y string) string {
+		identityConv := func(y string) string {
 			w := bytesOf(b, pb.TensorProto_INT8, []byte{1, 0, 0, 1}, 2, 2, 1, 1)
 			return b.Node("QLinearConv", []string{y, s, z, w, one, zeroInt, s, z})
 		}
-		y := same(same(b.Node("QuantizeLinear", []string{x, s, z})))
+		y := identityConv(identityConv(b.Node("QuantizeLinear", []string{x, s, z})))
 		y = b.Node("Flatten", []string{b.Node("GlobalAveragePool", []string{b.Node("DequantizeLinear", []string{y, s, z})})})
 		addOutput(b, b.Node("Gemm", []string{y, b.Initializer("W", []float32{1, 2, 3, 4}, 2, 2)}))
 	}, "n", 2, 1, 2)

@@ -57,16 +57,16 @@ func (f *feeder) sendRagged(ctx context.Context, list []ood.Tensor, hashes [][16
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(lengths[b], lengths[a]) })
 	var c chunk
-	shaped := slices.Clone(list)
+	paddedList := slices.Clone(list)
 	for k, row := range order {
 		if c.n == 0 {
 			for i, t := range list {
-				if shaped[i].Shape = slices.Clone(t.Shape); t.Lengths != nil {
-					shaped[i].Shape[1] = lengths[row][i]
+				if paddedList[i].Shape = slices.Clone(t.Shape); t.Lengths != nil {
+					paddedList[i].Shape[1] = lengths[row][i]
 				}
 			}
 			var ok bool
-			if c, ok = f.newChunk(ctx, shaped, 0, first); !ok {
+			if c, ok = f.newChunk(ctx, paddedList, 0, first); !ok {
 				return false
 			}
 			c.order = []int{}

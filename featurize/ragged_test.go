@@ -207,8 +207,8 @@ func TestRaggedRefused(t *testing.T) {
 	outside, _ := tokenRows(3, 2, 40)
 	outside.Tensors[0].Data[4] = math.MaxInt32
 	unequal, _ := tokenRows(3, 2)
-	ones, _ := tokenRows(3, 4)
-	unequal.Tensors[1] = ones.Tensors[1]
+	otherLengths, _ := tokenRows(3, 4)
+	unequal.Tensors[1] = otherLengths.Tensors[1]
 	for want, c := range map[string]struct {
 		m *featurize.Model
 		b ood.InputBlock
