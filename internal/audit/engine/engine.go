@@ -33,14 +33,14 @@ type Engine struct {
 	storage       Storage // nil if there are no URLs
 	note          modelrows.Note
 	rows          *modelrows.Attached
-	opening       sync.Mutex // guards rows, because opening a file changes its options
+	opening       sync.Mutex // guards rows, because opening a file changes the options in rows
 	scorer        *audit.Scorer
 	closeProducts func() // closes the ONNX Runtime session for matrix products
 }
 
-// Open opens the files that o names. The caller must call Close. Argument storage is nil if
-// there are no URLs. If checkBundle is not nil, Open calls it to check that the options suit
-// the .attach file.
+// Open opens the .attach file that o names. The model and the inputs are opened later. The
+// caller must call Close. Argument storage is nil if there are no URLs. If checkBundle is
+// not nil, Open calls it to check that the options suit the .attach file.
 func Open(ctx context.Context, o Options, storage Storage, checkBundle func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
 	o, err := o.fetchFiles(ctx, storage)
 	if err != nil {

@@ -70,8 +70,8 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 	if err != nil {
 		return nil, explainDamage(err)
 	}
-	if one, other, found := sameRows(d.files, sources); found {
-		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are the same file or a copy; audit each input once", one, other)
+	if first, second, found := sameRows(d.files, sources); found {
+		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are the same file or a copy; audit each input once", first, second)
 	}
 	if names := joined.SharedNames(); names != nil {
 		note("note: these audits have different files named %s; if one is an earlier version of the other, audit only the newer one", display.List(names, 3))
@@ -109,7 +109,7 @@ func explainDamage(err error) error {
 
 // sameRows finds a file or folder that two audits have under different names. It finds
 // sources with equal stamps and equal rows.
-func sameRows(files []*audit.File, sources [][]source) (one, other string, found bool) {
+func sameRows(files []*audit.File, sources [][]source) (first, second string, found bool) {
 	type key struct {
 		Stamp
 		digest uint64

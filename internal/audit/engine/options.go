@@ -82,7 +82,8 @@ func (o Options) withURLs() Options {
 }
 
 // showURLs replaces the local paths of fetched files in an error by the URLs of these
-// files. If the model of a fetched .attach file is missing, the error asks for its URL.
+// files. If the model of a fetched .attach file is missing, the new error asks for the URL
+// of the model.
 func (o *Options) showURLs(err error) error {
 	if err == nil {
 		return nil

@@ -197,7 +197,7 @@ func (p *contentQueue) take(n int) []audit.Content {
 	return list
 }
 
-// maxShownText is the largest number of letters of a text that the report shows.
+// maxShownText is the largest number of characters of a text that the report shows.
 const maxShownText = 240
 
 // showRows returns a function that opens a source again to show some of its rows in the

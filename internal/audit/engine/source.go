@@ -53,7 +53,7 @@ type source struct {
 	// LeftOut is the reason why no row of the source was audited, or empty.
 	LeftOut string `json:"left_out,omitempty"`
 
-	path  string      // path or URL as the user wrote it
+	path  string      // path or URL, with links not resolved
 	paths []string    // resolved path of the source, and the targets of links in a folder
 	info  fs.FileInfo // nil for a URL
 }
@@ -180,19 +180,19 @@ func (r run) changed(now []source) (changed []string, how string) {
 // checkDistinct returns an error if two sources share rows. They do if they are one file or
 // folder under two names, if one contains the other, or if a link in one leads to the other.
 func checkDistinct(option string, list []source) error {
-	sharedRows := func(one, other source) error {
+	sharedRows := func(first, second source) error {
 		how := ", which are one file"
 		switch {
-		case one.Name == other.Name:
-			return modelrows.Usagef("%s names %s twice; name each input once", option, one.Name)
-		case strings.HasPrefix(other.paths[0], one.paths[0]+"/"):
+		case first.Name == second.Name:
+			return modelrows.Usagef("%s names %s twice; name each input once", option, first.Name)
+		case strings.HasPrefix(second.paths[0], first.paths[0]+"/"):
 			how = " within it"
-		case len(one.paths)+len(other.paths) > 2:
+		case len(first.paths)+len(second.paths) > 2:
 			how = ", one of which a link in the other leads to"
-		case one.Files > 0:
+		case first.Files > 0:
 			how = ", which are one folder"
 		}
-		return modelrows.Usagef("%s names %s and %s%s; name each input once", option, one.Name, other.Name, how)
+		return modelrows.Usagef("%s names %s and %s%s; name each input once", option, first.Name, second.Name, how)
 	}
 	at, like := map[string]source{}, map[Stamp][]*source{}
 	for i, s := range list {

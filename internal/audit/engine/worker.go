@@ -25,8 +25,9 @@ type Remote interface {
 	Score(ctx context.Context, o Options, shards []Shard, parts string) error
 }
 
-// Shard is a file or folder of an audit. Size is in bytes, Path may be a URL, and Have
-// lists the ranges of rows that were scored before.
+// Shard is a file or folder of an audit. Number is its index among all shards of the audit,
+// in the order of their names. Size is in bytes, Path may be a URL, and Have lists the
+// ranges of rows that were scored before.
 type Shard struct {
 	Number int
 	Path   string
