@@ -82,8 +82,8 @@ func (id Identity) Differs(other Identity) string {
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {
-		if one, two := string(a[name]), string(b[name]); one != two {
-			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(one, "not given"), cmp.Or(two, "not given"))
+		if value, otherValue := string(a[name]), string(b[name]); value != otherValue {
+			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(value, "not given"), cmp.Or(otherValue, "not given"))
 		}
 	}
 	return ""

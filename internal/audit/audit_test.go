@@ -282,7 +282,7 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	// Only bad/0.npz has outliers, so its bound is the bound for all inputs.
-	if all := a.Groups[0].Outliers; a.Groups[0].Name != "bad/0.npz" || all <= bounds.Outliers(groups[""]) || a.Outliers != all {
+	if badOutliers := a.Groups[0].Outliers; a.Groups[0].Name != "bad/0.npz" || badOutliers <= bounds.Outliers(groups[""]) || a.Outliers != badOutliers {
 		t.Errorf("%d outliers, and %d of %+v", a.Outliers, bounds.Outliers(groups[""]), a.Groups[0])
 	}
 	for i, r := range a.HighestScoring {
@@ -415,22 +415,22 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 			}
 			found += tally.a.Outliers
 			bad := tally.a.Outliers > 3*c.outliers*c.copies
-			var all [classKind + 1]int
+			var sumByKind [classKind + 1]int
 			var failed [2]bool
 			for key, g := range tally.groups {
 				bad = bad || g.outliers > truth[g]
 				for way := range failed {
 					failed[way] = failed[way] || g.outlierPair[way] > truth[g]
 				}
-				all[key.kind] += g.outliers
+				sumByKind[key.kind] += g.outliers
 			}
 			for way := range failed {
 				if failed[way] {
 					failures[way]++
 				}
 			}
-			if slices.Max(all[:]) > tally.a.Outliers {
-				t.Fatalf("%d outliers, and by kinds of groups %v", tally.a.Outliers, all)
+			if slices.Max(sumByKind[:]) > tally.a.Outliers {
+				t.Fatalf("%d outliers, and by kinds of groups %v", tally.a.Outliers, sumByKind)
 			}
 			if (tally.a.Shift.Higher <= delta) != (tally.a.Outliers > 0) {
 				t.Fatalf("%d outliers, and p is %v that any group shifted", tally.a.Outliers, tally.a.Shift)
@@ -531,8 +531,8 @@ func TestSameName(t *testing.T) {
 		}
 		return f
 	}
-	one, two, three, again := audit(0, 1), audit(4, 2), audit(2, 3), audit(4, 2)
-	want, a := finishAudit(t, []*File{one, two, three})
+	inliers, outliers, mixed, outliersAgain := audit(0, 1), audit(4, 2), audit(2, 3), audit(4, 2)
+	want, a := finishAudit(t, []*File{inliers, outliers, mixed})
 	if a.Inputs != 960 || len(a.Shards) != 6 || a.Shards[0].Name != "a/x.npz" || a.Shards[2].Name != "a/x.npz" || len(a.Groups) != 2+2+3 {
 		t.Errorf("%d inputs, %+v, %+v", a.Inputs, a.Shards, a.Groups)
 	}
@@ -541,12 +541,12 @@ func TestSameName(t *testing.T) {
 			t.Errorf("%+v stands at %d", r, i)
 		}
 	}
-	both, _ := finishAudit(t, []*File{three, one})
-	merged, err := OpenFile(filepath.Join(both, Scores))
+	mergedDir, _ := finishAudit(t, []*File{mixed, inliers})
+	merged, err := OpenFile(filepath.Join(mergedDir, Scores))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, list := range [][]*File{{two, three, one}, {two, merged}, {merged, two}} {
+	for _, list := range [][]*File{{outliers, mixed, inliers}, {outliers, merged}, {merged, outliers}} {
 		got, _ := finishAudit(t, list)
 		for _, name := range []string{"audit.json", Scores} {
 			wantBytes, err1 := os.ReadFile(filepath.Join(want, name))
@@ -556,7 +556,7 @@ func TestSameName(t *testing.T) {
 			}
 		}
 	}
-	for _, list := range [][]*File{{two, again}, {one, two, three, again}, {merged, two, again}, {one, merged}} {
+	for _, list := range [][]*File{{outliers, outliersAgain}, {inliers, outliers, mixed, outliersAgain}, {merged, outliers, outliersAgain}, {inliers, merged}} {
 		if _, err := Join(list); err == nil || !strings.Contains(err.Error(), "both have rows of a/x.npz; audit each input once") {
 			t.Error(err)
 		}

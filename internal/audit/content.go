@@ -27,10 +27,10 @@ type tensorContent struct {
 }
 
 const (
-	// maxText limits how many letters of a text are compared. maxCells limits how many
-	// numbers of a one-dimensional tensor are compared individually. All other tensors are
-	// compared by the means of the cells of a grid. For each position on the short axes,
-	// the grid has at most maxMeans cells.
+	// maxText limits how many characters of a text are compared. The numbers of a tensor
+	// are compared one by one if it has at most one axis and at most maxCells numbers. All
+	// other tensors are compared by the means of the cells of a grid. For each position on
+	// the short axes, the grid has at most maxMeans cells.
 	maxText  = 500
 	maxCells = 1024
 	maxMeans = 256
@@ -42,15 +42,16 @@ const (
 	// is not 0 because files round numbers.
 	//
 	// featureTolerance is the largest root-mean-square difference of two rows of features
-	// that count as equal, in standard deviations of the features. It is not 0 because the
-	// outputs of a model vary slightly with the batch.
+	// that count as equal. Its unit is the larger of the two standard deviations of the
+	// features within a row. It is not 0 because the outputs of a model vary slightly with
+	// the batch.
 	cellTolerance    = 1e-4
 	featureTolerance = 1e-3
 	// meanTolerance is the largest root-mean-square difference between the means of two
 	// pictures or signals that count as near duplicates. Its unit is the smaller of their
 	// two Spreads.
 	meanTolerance = .1
-	// textTolerance is the largest fraction of letters in which two texts may differ and
+	// textTolerance is the largest fraction of characters in which two texts may differ and
 	// still count as near duplicates.
 	textTolerance = .1
 )
@@ -118,8 +119,9 @@ func normalizeText(text string) string {
 }
 
 // gridMeans divides a tensor into the cells of a coarse grid and returns the mean of each
-// cell. It leaves short axes undivided. For each position on the short axes, the grid has
-// at most maxMeans cells. Spread is the standard deviation of all numbers.
+// cell. A mean never covers more than one position on a short axis. For each position on
+// the short axes, the grid has at most maxMeans cells. spread is the standard deviation of
+// all numbers.
 func gridMeans(numbers []float32, shape []int) (list floatList, spread float32) {
 	long := 0
 	for _, d := range shape {
@@ -211,7 +213,7 @@ func standardDeviation(list floatList) float64 {
 }
 
 // similarTexts reports whether two texts differ in at most the fraction textTolerance of
-// the letters of the longer text, by edit distance (Levenshtein 1966).
+// the characters of the longer text, by edit distance (Levenshtein 1966).
 func similarTexts(a, b []rune) bool {
 	if len(a) < len(b) {
 		a, b = b, a

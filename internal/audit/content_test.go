@@ -75,8 +75,9 @@ func TestNearDuplicateCells(t *testing.T) {
 	}
 }
 
-// TestNearDuplicateTexts checks that texts are compared by their letters, and that in rows
-// of two texts both must be similar.
+// TestNearDuplicateTexts checks that texts are near duplicates if few of their characters
+// differ, apart from case, spaces and punctuation. In rows of two texts, both must be
+// similar.
 func TestNearDuplicateTexts(t *testing.T) {
 	long := strings.Repeat("all of this text is the same ", 100)
 	for _, c := range []struct {

@@ -116,9 +116,9 @@ func TestCopies(t *testing.T) {
 		}
 	}
 	again, _ := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
-	one, err1 := os.ReadFile(filepath.Join(out, "audit.json"))
-	two, err2 := os.ReadFile(filepath.Join(again, "audit.json"))
-	if err := errors.Join(err1, err2); err != nil || string(one) != string(two) {
+	firstJSON, err1 := os.ReadFile(filepath.Join(out, "audit.json"))
+	secondJSON, err2 := os.ReadFile(filepath.Join(again, "audit.json"))
+	if err := errors.Join(err1, err2); err != nil || string(firstJSON) != string(secondJSON) {
 		t.Errorf("other parts, another audit: %v", err)
 	}
 	if leftover, err := os.ReadDir(dir); err != nil || len(leftover) > 0 {
@@ -240,11 +240,11 @@ func TestShiftOfAnyGroup(t *testing.T) {
 // TestLargerPValue checks that the larger p-value comes with its place, and that a p-value
 // of 1 or more names no place.
 func TestLargerPValue(t *testing.T) {
-	one, other := Place{"shard", "a"}, Place{"shard", "b"}
-	if p, in := largerPValue([2]float64{.5, 1.2}, [2]Place{one, other}); p != 1 || in != (Place{Kind: "all"}) {
+	placeA, placeB := Place{"shard", "a"}, Place{"shard", "b"}
+	if p, in := largerPValue([2]float64{.5, 1.2}, [2]Place{placeA, placeB}); p != 1 || in != (Place{Kind: "all"}) {
 		t.Errorf("%v in %v", p, in)
 	}
-	if p, in := largerPValue([2]float64{.5, .2}, [2]Place{one, other}); p != .5 || in != one {
+	if p, in := largerPValue([2]float64{.5, .2}, [2]Place{placeA, placeB}); p != .5 || in != placeA {
 		t.Errorf("%v in %v", p, in)
 	}
 }

@@ -112,8 +112,8 @@ func sampleHash(key string) uint64 {
 	return mixBits(h.Sum64()) // FNV hashes of short keys share their first bits
 }
 
-// rowDigest returns a digest of the features of a row and of at, the row's index in the
-// shard.
+// rowDigest returns a digest of the features of a row and of at, the row's index among the
+// audited rows of the shard.
 func rowDigest(at int, features []float32) uint64 {
 	h := mixBits(uint64(at) + 1)
 	for _, v := range features {

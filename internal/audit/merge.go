@@ -49,9 +49,10 @@ type ScoreSet struct {
 	used     usedCounts
 }
 
-// Join joins files of scores. It returns an error if their identities or numbers of features
-// differ, or if rows of a shard are missing or occur twice. It also returns an error if a
-// file changed between two audits, or if a header cannot be read again.
+// Join joins files of scores. It returns an error if the files differ in identity, in the
+// number of features, or in the number of columns with counts of empty cells. It also
+// returns an error if rows of a shard are missing or occur twice, if a shard changed between
+// two audits, or if a header cannot be read again.
 func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)

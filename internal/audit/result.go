@@ -663,8 +663,8 @@ func (t *tally) boundOutliers() error {
 	return nil
 }
 
-// largerPValue returns the larger of two p-values and its place. From 1 on, it returns 1 and
-// the place of all inputs.
+// largerPValue returns the larger of two p-values and its place. If the larger one is at
+// least 1, it returns 1 and the place of all inputs.
 func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
@@ -855,11 +855,11 @@ func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 // results.
 func (a *Audit) addNotes() {
 	add := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
-	countAre := func(n int, one string) string {
+	countAre := func(n int, singular string) string {
 		if n == 1 {
-			return rows.Count(n, one) + " is"
+			return rows.Count(n, singular) + " is"
 		}
-		return rows.Count(n, one) + " are"
+		return rows.Count(n, singular) + " are"
 	}
 	a.used.notes(a, add)
 	a.cautions = len(a.Notes)
