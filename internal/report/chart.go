@@ -118,7 +118,8 @@ func newTicks(low, high, length float64, n int, flip bool) []tick {
 }
 
 // tickFormatter returns the function that formats the labels of an axis. Either all labels
-// have an exponent or none has one. They have enough digits to differ from each other.
+// except 0 have an exponent or none has one. They have enough digits to differ from each
+// other.
 func tickFormatter(step, largest float64) func(v float64) string {
 	last := int(math.Floor(math.Log10(step) + 1e-9))
 	if display.Plain(largest) {
@@ -238,7 +239,7 @@ func rocCharts(r *compare.Report, rows []methodRow) ([]chart, error) {
 }
 
 // riskChart draws the error rate of the model against the fraction of rows accepted. It
-// returns nil if the errors of the model are unknown.
+// returns nil if the errors of the model are unknown, or if there are no methods.
 func riskChart(r *compare.Report, rows []methodRow) (*chart, error) {
 	if r.Wrong == nil || len(rows) == 0 {
 		return nil, nil

@@ -89,13 +89,13 @@ func comparisonFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
 	label := fmt.Sprintf("AUROC of %s, the best of %s", best.Name, rows.Count(competitors, "method"))
 	facts := []Fact{{display.Fixed(best.AUROC.Mean, 3), label}, {display.Percent(best.FPR95.Mean), "false alarms when 95 % of OOD rows are detected (FPR95)"}}
 	if best.CI != nil {
-		close := 0
+		closeToBest := 0
 		for _, m := range methods {
 			if !m.Control && m.CI != nil && m.CI.AUROC[1] >= best.CI.AUROC[0] {
-				close++
+				closeToBest++
 			}
 		}
-		facts = append(facts, Fact{display.Count(close), "methods whose 95 % interval reaches that of the best"})
+		facts = append(facts, Fact{display.Count(closeToBest), "methods whose 95 % interval reaches that of the best"})
 	}
 	if r.ErrorRate != nil {
 		facts = append(facts, Fact{display.Percent(*r.ErrorRate), "error of the model on the test rows"})

@@ -108,9 +108,9 @@ func evaluationFacts(e *evaluate.Evaluation) []Fact {
 	return facts
 }
 
-// countGuarantees returns how many guarantees are met, and a label for this figure. A
-// guarantee for several groups or classes counts once. Both results are empty if nothing is
-// guaranteed.
+// countGuarantees returns how many guarantees are met, and a label for this figure. If all
+// of them have too few rows, it returns how many there are. A guarantee for several groups
+// or classes counts once. Both results are empty if nothing is guaranteed.
 func countGuarantees(e *evaluate.Evaluation) (value, label string) {
 	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // ascending; a guarantee gets the worst verdict of its parts
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
@@ -365,9 +365,10 @@ func (g *grid) addWidths(name string, list []evaluate.Rate) {
 	g.addNumbers(name, "", mapSlice(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), formatFourDigits)
 }
 
-// addPartsTable adds a table of rates by class, group or decile. The table has a column of
-// widths unless width is empty. A page adds suffix to the title. worstEnd is "most" or
-// "least", as in rankRows. It is empty for deciles, because they keep their order.
+// addPartsTable adds a table of rates by class, group or decile if there are at least two
+// rates. The table has a column of widths unless width is empty. A page adds suffix to the
+// title. worstEnd is "most" or "least", as in rankRows. It is empty for deciles, because they
+// keep their order.
 func (b *block) addPartsTable(part, title, suffix, rate, worstEnd string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return

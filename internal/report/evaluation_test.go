@@ -274,8 +274,9 @@ func TestEvaluationOfRegressor(t *testing.T) {
 	}
 }
 
-// TestEvaluationOfLittle checks that a page leaves out what the evaluation does not
-// contain.
+// TestEvaluationOfLittle checks pages of evaluations that lack most parts. It also checks
+// that guarantees of many groups and classes are named and folded, and that each counts once
+// in the headline.
 func TestEvaluationOfLittle(t *testing.T) {
 	rate := newRate("", .05, 0, 1)
 	sizes := newCoverage(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)

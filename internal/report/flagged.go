@@ -40,8 +40,9 @@ func (c *Column) formatCell(i int) string {
 	return c.Text[i]
 }
 
-// columnFormat returns the format of a column. Whole numbers keep all their digits, because
-// they may be identifiers, such as order numbers.
+// columnFormat returns the format of a column. If a column has only whole numbers of
+// ordinary size, they keep all their digits, because they may be identifiers, such as order
+// numbers.
 func columnFormat(column []float64) func(x float64) string {
 	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
 		return formatFourDigits

@@ -172,8 +172,8 @@ func intervalChart(points []evaluate.TargetPoint, level float64) chart {
 	return c
 }
 
-// innerRange returns the range of the numbers without the outermost 0.5 % on each side. A few
-// extreme numbers would leave no room for the others.
+// innerRange sorts the numbers and returns their range without the outermost 0.5 % on each
+// side. A few extreme numbers would leave no room for the others.
 func innerRange(x []float64) span {
 	slices.Sort(x)
 	return span{x[len(x)/200], x[len(x)-1-len(x)/200]}

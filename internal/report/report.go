@@ -1,6 +1,7 @@
 // Package report writes a self-contained HTML page about a comparison of detectors, an
-// evaluation, an audit or a regression band. The page loads no other file. It shows
-// everything without scripts. With scripts, tables sort and curves are highlighted.
+// evaluation, an audit, flagged rows or a regression band. The page loads no other file. It
+// shows everything without scripts. With scripts, readers can sort and filter tables and
+// highlight curves.
 // [EvaluationText] and [ComparisonText] return the same verdicts and tables as text.
 package report
 

@@ -132,8 +132,9 @@ func TestWrite(t *testing.T) {
 	checkPage(t, page)
 }
 
-// checkPage checks what holds for every page. It loads no script, style sheet or picture. Its
-// drawings are well-formed XML, and their numbers are finite.
+// checkPage checks what holds for every page: the page loads no script, style sheet or
+// picture from elsewhere, is valid UTF-8, and has drawings in well-formed XML with finite
+// numbers.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
 	lower := strings.ToLower(page)

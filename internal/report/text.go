@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// writeText writes the verdicts, notes and tables of blocks. It leaves out titles and
-// pictures.
+// writeText writes the verdicts, notes and tables of blocks. It leaves out everything else,
+// such as titles, charts and pictures.
 func writeText(b *strings.Builder, blocks []block) {
 	for _, block := range blocks {
 		for _, v := range slices.Concat(block.Verdicts, block.Notes) {
