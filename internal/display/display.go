@@ -45,7 +45,8 @@ func scientific(x float64, digits int) (mantissa string, power int) {
 	return mantissa, power
 }
 
-// Plain reports whether Number formats x without an exponent.
+// Plain reports whether Number formats x without an exponent. x must be finite, and already
+// rounded to the digits that Number shows.
 func Plain(x float64) bool { return x == 0 || math.Abs(x) >= minPlain && math.Abs(x) < maxPlain }
 
 // Fixed formats x with the given number of decimals: 1,234.50.
@@ -53,8 +54,8 @@ func Fixed(x float64, decimals int) string {
 	return addCommas(strconv.FormatFloat(x, 'f', decimals, 64))
 }
 
-// Percent formats a fraction as a percentage: 5.4 %. Near 0 and 1 it adds decimals, so that
-// only 0 and 1 become 0 % and 100 %: 0.034 % and 99.95 %.
+// Percent formats a fraction as a percentage: 5.4 %. Near 0 and 1 it adds decimals (near 1
+// at most six), so that other fractions do not become 0 % or 100 %: 0.034 % and 99.95 %.
 func Percent(fraction float64) string { return PercentNumber(fraction) + " %" }
 
 // GivenPercent formats a fraction that the user chose as a percentage, without trailing
@@ -74,7 +75,7 @@ func PercentNumber(fraction float64) string {
 	return Fixed(100*fraction, 1)
 }
 
-// Range formats an interval of fractions as percentages: 4.8–6.0.
+// Range formats an interval of fractions as percentages without the percent sign: 4.8–6.0.
 func Range(low, high float64) string { return PercentNumber(low) + "–" + PercentNumber(high) }
 
 // trimZeros removes trailing zeros after the decimal point.

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes control characters and invalid UTF-8 in Go syntax. Otherwise a name
-// could end a line or change the terminal.
+// Printable escapes invalid UTF-8 and characters that are not Visible, such as control
+// characters, in Go syntax. Otherwise a name could end a line or change the terminal.
 func Printable(text string) string { return PrintableExcept(text, "") }
 
-// PrintableExcept escapes text as Printable does, but keeps the characters in except.
+// PrintableExcept escapes text as Printable does, but keeps the ASCII characters in except.
 func PrintableExcept(text, except string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -27,6 +27,6 @@ func PrintableExcept(text, except string) string {
 	return b.String()
 }
 
-// Visible reports whether a character may be printed. It rejects the marks that change the
-// direction of text.
+// Visible reports whether a character may be printed. It rejects control characters, line
+// separators, and the marks that change the direction of text.
 func Visible(r rune) bool { return unicode.IsGraphic(r) }
