@@ -3,8 +3,9 @@
 //	go run ./internal/prose README.md docs
 //	attach help --markdown | go run ./internal/prose -
 //
-// It prints for each page the number of sentences, the mean number of words, and the
-// fraction of sentences with more than 30 words. Code blocks, tables and HTML are left out.
+// It prints, for each page and for all pages, the number of sentences, the mean number of
+// words in a sentence, and the fraction of sentences with more than 30 words. Headings, code
+// blocks, tables, and HTML tags and comments are left out.
 package main
 
 import (
@@ -110,7 +111,8 @@ func measurePage(markdown string) measure {
 	return m
 }
 
-// pagesBelow returns the Markdown files at or below path.
+// pagesBelow returns the Markdown files in a folder and its subfolders. If path is a file, it
+// returns path.
 func pagesBelow(path string) (list []string, err error) {
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && (p == path || filepath.Ext(p) == ".md") {
