@@ -35,7 +35,7 @@ func Method(name string) ood.Method {
 // networks do not need to fit well.
 type LinearTrainer struct {
 	Slope, Spread float32
-	Problem       *train.Problem // copy of the last problem passed to Train, or nil
+	Problem       *train.Problem // if not nil, Train copies its problem to it
 }
 
 func (tr LinearTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
