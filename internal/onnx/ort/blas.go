@@ -142,8 +142,8 @@ func (m matrix[T]) storedShape() (rows, cols int) {
 	return m.cols, m.rows
 }
 
-// isValid reports whether the shape, data and transposition of the matrix are valid. gonum
-// panics if they are not.
+// isValid reports whether the matrix has elements, and whether its shape, data and
+// transposition are valid. gonum ignores empty matrices and panics on invalid ones.
 func (m matrix[T]) isValid() bool {
 	rows, cols := m.storedShape()
 	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans

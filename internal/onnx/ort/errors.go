@@ -24,13 +24,13 @@ var (
 	// machine, or is too old.
 	ErrLibrary = errors.New("not a usable libonnxruntime")
 
-	// ErrNoGPULibrary means that CUDA was requested, but the library's folder lacks the
-	// CUDA provider.
+	// ErrNoGPULibrary means that CUDA cannot be used, because there is no library with the
+	// CUDA provider in its folder.
 	ErrNoGPULibrary = errors.New("no CUDA build of libonnxruntime")
-	// ErrNoCUDA means that CUDA was requested, but a CUDA or cuDNN library is missing.
+	// ErrNoCUDA means that CUDA cannot be used, because a CUDA or cuDNN library is missing.
 	ErrNoCUDA = errors.New("CUDA or cuDNN missing")
-	// ErrNoDevice means that CUDA was requested, but the device does not exist or does not
-	// work.
+	// ErrNoDevice means that CUDA cannot be used, because the device does not exist or does
+	// not work.
 	ErrNoDevice = errors.New("no CUDA device")
 
 	// ErrDType means that an input or output of a model has an unsupported element type.

@@ -140,9 +140,9 @@ func TestFindSkipsUnusable(t *testing.T) {
 	other := compileLibrary(t, "int nothing(void) { return 0; }")
 	old := compileLibrary(t, oldLibrary)
 	last := linkLibrary(t, good)
-	again := linkLibrary(t, old) // a second link to a file is not examined again
+	oldLink := linkLibrary(t, old) // a second link to a file is not examined again
 	var dirs []string
-	for _, p := range []string{text, other, old, again, last} {
+	for _, p := range []string{text, other, old, oldLink, last} {
 		dirs = append(dirs, filepath.Dir(p))
 	}
 	t.Setenv("LD_LIBRARY_PATH", strings.Join(append([]string{"relative"}, dirs...), ":"))

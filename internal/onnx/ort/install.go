@@ -35,7 +35,8 @@ type InstallOptions struct {
 // so the client runs in an empty temporary folder.
 //
 // The error wraps [ErrUnsupported] or [ErrChecksum], or it is an [*InstallError] that wraps
-// [ErrNoClient] or ends with the client's last message.
+// [ErrNoClient] or contains the client's last message. It can also be an error of the file
+// system, or the cause of a cancellation.
 func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	dir, err := cacheDir(o.GPU)
 	if err != nil {

@@ -419,9 +419,9 @@ func TestPinsPublished(t *testing.T) {
 	}
 }
 
-// TestProvidersChecked checks that files of the CUDA provider are verified once, before
-// they are loaded, and that unlisted files are removed. If no package is published, the
-// folder is not used.
+// TestProvidersChecked checks that files of the CUDA provider are verified before they are
+// loaded, and that unlisted files are removed. If no package is published, the folder is
+// not used.
 func TestProvidersChecked(t *testing.T) {
 	w := newInstallFixture(t)
 	platform := runtime.GOOS + "/" + runtime.GOARCH

@@ -11,10 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Run runs the model. in has one tensor for each of Inputs. The result has one tensor for
-// each of Outputs, and the caller must close them. If ctx is cancelled, the run stops after
-// the current operator. If a tensor does not match its input, the error is an
-// [*InputError].
+// Run runs the model. in has one tensor for each input of the session. The result has one
+// tensor for each output, and the caller must close these tensors. If ctx is cancelled, the
+// run stops after the current operator. If a tensor does not match its input, the error is
+// an [*InputError].
 func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

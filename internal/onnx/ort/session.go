@@ -58,7 +58,7 @@ type Session struct {
 
 // NewSession loads a model. inputs and outputs name the tensors that Run takes and returns,
 // in this order. If they are nil, Run takes or returns all tensors of the model. The error
-// wraps [onnx.ErrExternalData] or [ErrDType], or it is an error of ONNX Runtime.
+// may wrap [onnx.ErrExternalData], [ErrDType] or an error of ONNX Runtime.
 func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)

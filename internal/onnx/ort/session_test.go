@@ -283,7 +283,8 @@ func TestConcurrentRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// TestUnclosed checks that the garbage collector can collect tensors that were not closed.
+// TestUnclosed runs a model often with tensors that are never closed. Their collection by
+// the garbage collector must not disturb the runs.
 func TestUnclosed(t *testing.T) {
 	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1))
 	for range 2000 {
