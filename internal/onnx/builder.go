@@ -279,10 +279,11 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 }
 
 // irVersionFor returns the IR version that was released with an operator set, but at least
-// 4. Below version 4, every initializer would have to be an input.
+// 4. Below version 4, every initializer would have to be an input. For operator set 9, it
+// returns 5 instead of 4.
 func irVersionFor(opset int64) int64 {
 	ir := int64(4)
-	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // the last operator set of each IR version, from version 4 on
+	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // each later operator set needs a higher IR version
 		if opset > last {
 			ir++
 		}

@@ -56,8 +56,8 @@ func parseExternal(t *pb.TensorProto) (external, error) {
 	return e, nil
 }
 
-// checkSize returns an error if a file of have bytes is too short for the need bytes of
-// tensor t.
+// checkSize returns an error if the file is too short for tensor t. The file has have bytes,
+// and the tensor needs need bytes from the offset on.
 func (e external) checkSize(t *pb.TensorProto, have, need int64) error {
 	if e.offset > have || need > have-e.offset {
 		return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, e.location, t.GetName(), need, e.offset, have)
@@ -164,8 +164,8 @@ func (g *Graph) External() ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// CheckExternal returns an error if a file of a tensor's external data is missing or too
-// short.
+// CheckExternal returns an error if a tensor's external data has an invalid location, or if
+// the file there is missing or too short.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
 	for _, t := range externalTensors(m) {

@@ -27,10 +27,10 @@ func TestSave(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "m.onnx")
 	for _, step := range []struct {
-		most int64
-		data string
+		limit int64
+		data  string
 	}{{maxInline, ""}, {0, at + ".data"}, {maxInline, ""}} {
-		data, err := save(context.Background(), m, dir, at, step.most)
+		data, err := save(context.Background(), m, dir, at, step.limit)
 		if err != nil || data != step.data {
 			t.Fatalf("weights in %q (%v)", data, err)
 		}
