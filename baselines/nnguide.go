@@ -36,7 +36,7 @@ type nnGuide struct {
 	K int `state:"k,least=1"`
 }
 
-// guides holds the training rows, and their energies as scales.
+// guides holds the training rows, and a scale for each that is computed from its energy.
 type guides struct {
 	Bank  blas32.General `state:"bank[n,features]"`
 	Scale []float64      `state:"scale[n]"` // minus the energy of each row, divided by its norm

@@ -123,9 +123,9 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						// Bounds must hold for the group of all inliers, which contains no
-						// outlier. They must also hold for its rows with the smallest
-						// p-values.
+						// Bounds must hold for all rows, and for the group of all inliers,
+						// which contains no outlier. They must also hold for the rows of
+						// either with the smallest p-values.
 						wrong := b.Outliers(inliers) > 0 || b.Outliers(r) > outliers
 						rows, inlierRows := 0, 0
 						for k := range r {
@@ -179,8 +179,9 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 	}
 }
 
-// TestAuditBoundsBySimulation checks that bounds of larger sets are violated with a
-// probability of at most delta and not far below it.
+// TestAuditBoundsBySimulation checks OutlierBounds with more rows than
+// TestAuditUnderExactDistribution can enumerate. The bounds must be violated with a
+// probability of at most delta, but not far below it, and must find most of the outliers.
 func TestAuditBoundsBySimulation(t *testing.T) {
 	const n, m, delta, trials = 200, 600, .2, 600
 	for _, outliers := range []int{0, 60} {

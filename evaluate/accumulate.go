@@ -16,7 +16,7 @@ import (
 type accumulator struct {
 	bundle     *attach.Bundle
 	o          Options
-	predictors []*attach.Predictor // one for each level; predictors[mainLevel] also has the detector and all other options of the user
+	predictors []*attach.Predictor // one for each level, with the options of the user except Levels and Samples; only predictors[mainLevel] uses the detector and MaxError
 	mainLevel  int
 
 	n       int

@@ -83,8 +83,8 @@ type family struct {
 	part          string    // byDecile, byClass or byGroup
 	parts         []Rate    // the rates of the evaluation that get an AdjustedPValue
 	distributions []hypothesis.Misses
-	// remedy tries other options on the evaluated rows. It returns advice, and the name and
-	// value of an option if the advice names one.
+	// remedy returns advice, and the name and value of an option if the advice names one.
+	// It may try other options on the evaluated rows.
 	remedy func(f *family) (advice, option, value string)
 }
 

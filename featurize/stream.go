@@ -18,11 +18,11 @@ import (
 )
 
 // Features runs the model on blocks of rows, in order. Each batch that it yields contains
-// features φ, logits, the layers in Info.Layers, marks of empty cells, and hashes of the
-// inputs. Features stops at the first error. While the model runs, another goroutine
-// requests the next block. Features copies each block before that, so the iterator may
-// reuse its memory. The caller owns the batches. If rows x are in memory, pass
-// x.Blocks(ctx, n) to read n rows at a time.
+// features φ, logits if the model has any, the layers in Info.Layers, marks of empty cells
+// and, unless Options.Unhashed is set, hashes of the inputs. Features stops at the first
+// error. While the model runs, another goroutine requests the next block. Features copies
+// each block before that, so the iterator may reuse its memory. The caller owns the
+// batches. If rows x are in memory, pass x.Blocks(ctx, n) to read n rows at a time.
 //
 // A block has a named tensor for each required input of the model. If rows of tokens
 // differ in length (see [ood.Tensor.Lengths]), rows of equal length run together. Lengths

@@ -1,7 +1,7 @@
 // Package serve serves the predictions of .attach files over REST and gRPC, with version 2
-// of the Open Inference Protocol. The inputs are images, texts or tensors. The outputs are
-// predictions, p-values, flags and intervals. They have the same values as the output of
-// the command attach predict.
+// of the Open Inference Protocol. The inputs are images, texts or tensors. The outputs
+// include predictions, prediction sets, intervals, scores, p-values and flags. They have
+// the same values as the output of the command attach predict.
 //
 // A program can mount a Server in addition to its own HTTP routes, and register it with its
 // own gRPC server. The Server joins the rows of concurrent requests into batches.

@@ -236,8 +236,10 @@ func (t *training) endEpoch(epoch, done int) error {
 	return t.validation.evaluate(t.averages.weights(flat), epoch)
 }
 
-// networks returns the trained networks after the last step. The sums are the losses of
-// each model over the last epoch, summed over rows.
+// networks returns the trained networks once all steps are done. Their weights are those of
+// each model's best epoch if there are validation rows. Otherwise they are the average over
+// epochs, or the last weights without averaging. The sums are the losses of each model over
+// the last epoch, summed over rows.
 func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {

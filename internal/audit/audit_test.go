@@ -355,7 +355,7 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 			return r.NormFloat64(), 0
 		}
 		wrong, sum, found := 0, 0, 0
-		failures := [2]int{} // number of draws in which a way of counting violates a bound
+		failures := [2]int{} // for each of the two ways of counting, number of draws in which it violates a bound
 		for range trials {
 			w := &ScoreSet{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
 			at := hypothesis.Looks(n)

@@ -98,8 +98,8 @@ func hashes(b ood.Batch) []rowhash.Hash {
 	return list
 }
 
-// normalizeText returns the first maxText letters of a text, in lower case and without
-// punctuation.
+// normalizeText returns the first maxText characters of a text, in lower case. Each run of
+// spaces and punctuation counts as one space.
 func normalizeText(text string) string {
 	var b strings.Builder
 	n := 0

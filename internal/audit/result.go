@@ -69,8 +69,10 @@ type Shift struct {
 
 // AnyShift combines the shift test of all inputs with the shift tests of each file, folder
 // and group. Half of the error probability is spent on all inputs. The other half is
-// divided equally among the files, folders and groups. The bounds on outliers divide Delta
-// in the same way, so Higher is at most Delta if and only if Outliers is above 0.
+// divided equally among the files, folders and groups. Those that hold all inputs, and
+// folders with exactly the rows of one file, have no test of their own. The bounds on
+// outliers divide Delta in the same way, so Higher is at most Delta if and only if Outliers
+// is above 0.
 type AnyShift struct {
 	Shift
 	// HigherIn is the place with the smallest p-value for higher scores. LowerIn is the

@@ -19,7 +19,7 @@ import (
 // auditFlags holds the flags of attach audit.
 type auditFlags struct {
 	bundleFlags
-	engineOptions engine.Options // the flags that are not in bundleFlags
+	engineOptions engine.Options // the flags that are not in bundleFlags, except --fail-if
 	failIf        []string
 	gates         []gate
 }

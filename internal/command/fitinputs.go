@@ -77,8 +77,9 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	})
 }
 
-// classNames returns the names of the folders of images. Without folders, it returns the
-// labels of --keep-classes as text.
+// classNames returns the class names of the inputs, which come from folders or from the
+// metadata of a Parquet file. Without names, it returns the labels of --keep-classes as
+// text.
 func classNames(set *inputs.Set, labels []int) []string {
 	names := set.ClassNames
 	if names == nil {

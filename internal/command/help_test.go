@@ -172,8 +172,9 @@ func demoFolder(t *testing.T, fit ...string) {
 	mustRun(t, append(toy, fit...)...)
 }
 
-// TestExamples checks that the examples of every command can be parsed. If ATTACH_PAGES is
-// set, it also runs them in the folder of `attach demo`, which takes 15 s.
+// TestExamples checks that every command has examples and that they can be parsed. If
+// ATTACH_PAGES is set, it also runs them in the folder of `attach demo`, except those of
+// serve, demo and install. This takes 15 s.
 func TestExamples(t *testing.T) {
 	run := os.Getenv("ATTACH_PAGES") != ""
 	if run {

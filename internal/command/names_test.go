@@ -53,8 +53,8 @@ func writeScopedModel(t *testing.T, path, scope string) {
 	}
 }
 
-// checkPlain checks that text has no control characters. Unless lines is −1, it also checks
-// the number of lines.
+// checkPlain checks that text is UTF-8 and has only graphic characters and newlines. Unless
+// lines is −1, it also checks the number of lines.
 func checkPlain(t *testing.T, what, text string, lines int) {
 	t.Helper()
 	for _, r := range text {

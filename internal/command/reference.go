@@ -74,8 +74,8 @@ func toSentence(summary string) string {
 	return strings.ToUpper(summary[:1]) + summary[1:] + "."
 }
 
-// escapeMarkdown escapes characters that have a meaning in Markdown. It leaves inline code as
-// it is.
+// escapeMarkdown escapes characters that have a meaning in a Markdown table. In inline
+// code, it escapes only "|".
 func escapeMarkdown(text string) string {
 	parts := strings.Split(text, "`")
 	for i := range parts {
@@ -87,7 +87,7 @@ func escapeMarkdown(text string) string {
 	return strings.Join(parts, "`")
 }
 
-// manPage prints the manual page for the program man.
+// manPage writes the manual page of attach, in the format that the program man reads.
 func manPage(b *strings.Builder, app *cli.App) {
 	fmt.Fprintf(b, ".TH ATTACH 1 \"\" \"attach %s\" \"User Commands\"\n", version.String())
 	fmt.Fprintf(b, ".SH NAME\nattach \\- %s\n.SH SYNOPSIS\n.B attach\n.I COMMAND\n[arguments]\n", escapeRoff(app.Usage))

@@ -86,8 +86,9 @@ func (r *rowFlags) targetConflict() conflict {
 	return noEffect("with --target, which names the targets too", func() bool { return r.Target != nil })
 }
 
-// folderLabelsConflict returns the conflict of --folder-labels with a command that uses
-// labels only for --keep-classes.
+// folderLabelsConflict returns the conflict of --folder-labels with a missing
+// --keep-classes. It applies if unlabelled reports that the command uses labels for nothing
+// else.
 func (r *rowFlags) folderLabelsConflict(unlabelled func() bool) conflict {
 	return noEffect("here without --keep-classes, which selects rows by their labels", func() bool { return len(r.Classes) == 0 && unlabelled() })
 }

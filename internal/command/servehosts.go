@@ -21,10 +21,11 @@ type hostGuard struct {
 	checkHost bool     // whether a request must name this machine or an allowed host
 }
 
-// newHostGuard returns the guard of a server that listens on address. It checks host names if
-// address is a loopback address, because only processes of this machine can reach it. If a
-// request there names another host, an attacker's DNS may resolve that name to this
-// machine. A proxy may also pass on the host name of the original request.
+// newHostGuard returns the guard of a server that listens on address. If address is a
+// loopback address, the guard checks host names. Only processes of this machine can reach
+// such a server, so a request that names another host may come from a web page whose DNS
+// name an attacker points at this machine. A proxy that passes on the host name of the
+// original request looks the same, so allowed lists the names to accept.
 func newHostGuard(allowed []string, address net.Addr) hostGuard {
 	tcp, ok := address.(*net.TCPAddr)
 	g := hostGuard{checkHost: ok && tcp.IP.IsLoopback()}

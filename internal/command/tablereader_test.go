@@ -127,8 +127,8 @@ func TestTablesAsCommand(t *testing.T) {
 	}
 }
 
-// samePredictions reports whether two JSON lines have the same predictions. The command's
-// line may also have columns of the input.
+// samePredictions reports whether a and b, as JSON lines, have the same predictions. b is
+// the output of the command, whose lines may also have columns of the input.
 func samePredictions(t *testing.T, a, b string) bool {
 	t.Helper()
 	list, others := strings.Split(a, "\n"), strings.Split(b, "\n")

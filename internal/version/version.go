@@ -6,8 +6,9 @@ import "runtime/debug"
 // Module is the path of this module.
 const Module = "github.com/attach-uncertainty/attach"
 
-// String returns the version of this module in the running program. It returns "devel" if
-// the program was built from a checkout.
+// String returns the version of this module in the running program: a tag, or the
+// pseudo-version of a commit. It returns "devel" if the build recorded no version, as go
+// run and go test do, or if a folder or a module of another path replaces this module.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -19,9 +19,10 @@ type Report struct {
 	OODRows     int    `json:"ood_rows"` // number of rows of all sets together
 	Sweep       bool   `json:"sweep"`
 	Seed        uint64 `json:"seed"`
-	// OODSets describes the out-of-distribution sets. It is nil if there is one set
-	// without a name. The fields named Sets hold results for each set. All other results
-	// are means over sets, with equal weights.
+	// OODSets describes the out-of-distribution sets. It is nil if there is one set without
+	// a name. The fields named Sets hold metrics for each set, and those named Groups for
+	// each group of sets. Other metrics of out-of-distribution detection are means over all
+	// sets, with equal weights.
 	OODSets []Set `json:"ood_sets,omitempty"`
 	// Resamples is the number of bootstrap resamples. 0 means that there are no intervals.
 	Resamples int `json:"resamples,omitempty"`

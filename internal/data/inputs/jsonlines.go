@@ -37,8 +37,8 @@ func newJSONLines(path string) *jsonLines {
 	return &jsonLines{textFile: textFile{path: path, plain: true}, seen: map[string]bool{}}
 }
 
-// sniff finds the columns. It reads further lines until each requested name has occurred,
-// because a line may leave out a key that it has no value for.
+// sniff finds the columns in the first sniffedRows lines. It reads further lines until each
+// requested name has occurred, because a line may leave out a key that it has no value for.
 func (f *jsonLines) sniff(ctx context.Context, requested []string) error {
 	lines, err := f.open(ctx, position{})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // Options configures how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess prepares images for the model. Images and uint8 arrays need it. For other
-	// arrays it must be nil.
+	// Preprocess prepares images for the model. Images need it, and so do uint8 arrays
+	// n×height×width(×channels). It must be nil if no input consists of images.
 	Preprocess *preprocess.Pipeline
 	// Layout is the model's order of axes, by default that of Preprocess. It applies only
 	// to images and uint8 arrays.
@@ -124,7 +124,7 @@ func InFile(path string, err error) error {
 //     images, and optionally y or labels
 //   - a folder of images, or one image
 //   - a WebDataset: a .tar file, or several .tar files listed in braces
-//   - a table: .csv, .tsv, .txt, .jsonl or .parquet
+//   - a table: .csv, .tsv, .txt, .data, .dat, .jsonl, .ndjson or .parquet
 //
 // Set.Blocks reads the rows later. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {

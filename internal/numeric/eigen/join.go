@@ -57,9 +57,10 @@ func (c *solver) join(j *coupledProblem) {
 	}
 }
 
-// positions returns a position for each active eigenvector. Vectors with entries in the upper
-// half come first, and there are upper of them. Vectors with entries in the lower half come
-// last, from position lower on.
+// positions returns a position for each active eigenvector. Vectors with entries only in
+// the upper half come first, then those with entries in both halves, then those with
+// entries only in the lower half. Positions below upper have entries in the upper half, and
+// positions from lower on have entries in the lower half.
 func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 	var count, next [3]int
 	for _, s := range j.support {

@@ -64,7 +64,8 @@ type panel struct {
 	product *symmetricProduct
 }
 
-// pending returns v and w of the reflections of the panel before j, from column from on.
+// pending returns the v and w of those reflections of the panel that come before reflection
+// j. It omits the columns before from.
 func (p *panel) pending(j, from int) (v, w blas64.General) {
 	n, rows := p.n, j-p.start
 	v = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.v[p.start*n+from:]}

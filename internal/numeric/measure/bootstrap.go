@@ -84,8 +84,8 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	if err != nil {
 		return nil, err
 	}
-	// The first half of the groups has the correct predictions with each score, and the second
-	// half the wrong ones.
+	// There are two groups for each distinct score: group k has the correct predictions
+	// with score k, and group distinct+k has the wrong ones.
 	distinct := len(r.thresholds)
 	groups := make([]int32, len(scores))
 	for i, s := range scores {

@@ -54,8 +54,9 @@ func (c *call) expandReduced() (string, bool) {
 	return c.expand(upstream, c.input(0)), true
 }
 
-// restoreReducedAxes inserts the axes that the node removed into v, with size 1. If all
-// axes were reduced, v is a scalar and stays one.
+// restoreReducedAxes inserts into v the axes that the node removed, with size 1. If the
+// node names no axes, v stays as it is: it is a scalar, or no axis was reduced.
+// restoreReducedAxes returns false if the axes are not constant.
 func (c *call) restoreReducedAxes(v string) (string, bool) {
 	if c.attrInt("keepdims", 1) != 0 {
 		return v, true

@@ -290,7 +290,8 @@ func (x Tensor) Sign() Tensor { return x.node("Sign", x.name) }
 // Floor returns the largest integer that is not larger than x.
 func (x Tensor) Floor() Tensor { return x.node("Floor", x.name) }
 
-// IsNaN returns a condition that holds if an element is NaN. x must be float32.
+// IsNaN returns a condition, element by element, that holds where x is NaN. x must be
+// float32.
 func (x Tensor) IsNaN() Tensor {
 	x = x.node("IsNaN", x.name)
 	x.elem = pb.TensorProto_BOOL

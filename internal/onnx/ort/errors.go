@@ -10,8 +10,8 @@ import (
 
 // Callers can test for these errors with errors.Is.
 var (
-	// ErrNotFound means that no usable libonnxruntime was found, and that installing one
-	// was not allowed.
+	// ErrNotFound means that no usable libonnxruntime was found. Open returns it only if it
+	// was not allowed to install one.
 	ErrNotFound = errors.New("no usable libonnxruntime")
 	// ErrNoClient means that neither npm nor pip is available to install libonnxruntime.
 	ErrNoClient = errors.New("neither npm nor pip found")
@@ -51,7 +51,7 @@ func (e *InstallError) Unwrap() error { return e.Err }
 // RuntimeError is an error of ONNX Runtime. Its text is only the message, without source
 // positions.
 type RuntimeError struct {
-	Msg string // the message in one sentence
+	Msg string // the message on one line, without a final period
 	Err error  // the original error, with source positions
 }
 
