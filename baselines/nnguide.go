@@ -80,8 +80,8 @@ func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if err := graph.CheckBank(n, h, 4); err != nil {
 		return graph.Tensor{}, err
 	}
-	near, _ := b.Features.Unit().Single().MatMulT(s.Bank, n).Double().Mul(s.Scale).Top(min(s.K, n))
-	return energyGraph(b.Logits, 1).Mul(near.Mean()), nil
+	largest, _ := b.Features.Unit().Single().MatMulT(s.Bank, n).Double().Mul(s.Scale).Top(min(s.K, n))
+	return energyGraph(b.Logits, 1).Mul(largest.Mean()), nil
 }
 
 // topProducts collects the k largest products of a row with training rows.

@@ -69,9 +69,9 @@ func TestSelective(t *testing.T) {
 	for i := range 100 {
 		c.Labels, c.Top, c.Ranks = append(c.Labels, 0), append(c.Top, 1-float64(i)/1000), append(c.Ranks, 0)
 	}
-	all := make([]bool, 100)
-	for i := range all {
-		all[i] = i < 59
+	first59 := make([]bool, 100)
+	for i := range first59 {
+		first59[i] = i < 59
 	}
 	c.Ranks[70] = 2
 	for _, tt := range []struct {
@@ -82,8 +82,8 @@ func TestSelective(t *testing.T) {
 	}{
 		// All of 59 rows are right with probability 0.95^59 < 0.05, and all of 58 rows with
 		// probability 0.95^58 > 0.05.
-		{"59 without an error", all, .05, Selective{Confidence: 0, Rows: 59, Of: 59, Least: 59}},
-		{"58 without an error", append(append([]bool(nil), all[1:]...), false), .05, Selective{Confidence: math.Inf(1), Of: 58, Least: 59}},
+		{"59 without an error", first59, .05, Selective{Confidence: 0, Rows: 59, Of: 59, Least: 59}},
+		{"58 without an error", append(append([]bool(nil), first59[1:]...), false), .05, Selective{Confidence: math.Inf(1), Of: 58, Least: 59}},
 		{"none", make([]bool, 100), .05, Selective{Confidence: math.Inf(1), Least: 59}},
 		// The smallest tested number of rows that could pass is 75, and these rows include the
 		// error.
@@ -95,7 +95,7 @@ func TestSelective(t *testing.T) {
 			t.Errorf("%s: %+v (%v), want %+v", tt.what, got, err, tt.want)
 		}
 	}
-	if _, err := c.Selective(all[1:], .05); err == nil {
+	if _, err := c.Selective(first59[1:], .05); err == nil {
 		t.Error("candidates of another length are no error")
 	}
 	// Rows with equal confidence cannot be separated by a threshold.

@@ -222,7 +222,7 @@ func TestSmoothedEnds(t *testing.T) {
 func TestEndsAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 1))
 	magnitude := func() float64 { return math.Ldexp(rng.NormFloat64(), rng.IntN(80)-40) }
-	moved := 0
+	sumMissed := 0
 	for range 20000 {
 		q, y, scale := magnitude(), magnitude(), math.Abs(magnitude())
 		score := func(y float64) float64 { return divideUp(subtractUp(y, q), scale) }
@@ -240,11 +240,11 @@ func TestEndsAreExact(t *testing.T) {
 				t.Fatalf("%v is beyond the end %v and made the threshold", y, end)
 			}
 			if !open && y > q+(y-q)/scale*scale {
-				moved++
+				sumMissed++
 			}
 		}
 	}
-	if moved == 0 {
+	if sumMissed == 0 {
 		t.Error("the rounded sum never missed the target: the test shows nothing")
 	}
 	for _, tt := range []struct {

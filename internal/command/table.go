@@ -252,10 +252,10 @@ func (t *npzTable) write(row []field) error {
 		case bool:
 			grow(&a, v)
 		case number:
-			growNumbers(&a, []number{v})
+			appendNumbers(&a, []number{v})
 		case []number:
 			a.Shape = []int{n, len(v)}
-			growNumbers(&a, v)
+			appendNumbers(&a, v)
 		case []int:
 			for _, class := range v {
 				grow(&a, int64(class))
@@ -265,7 +265,7 @@ func (t *npzTable) write(row []field) error {
 		case samples:
 			a.Shape = []int{n, len(v), len(v[0])}
 			for _, samples := range v {
-				growNumbers(&a, samples)
+				appendNumbers(&a, samples)
 			}
 		default:
 			continue
@@ -275,7 +275,7 @@ func (t *npzTable) write(row []field) error {
 	return nil
 }
 
-func growNumbers(a *rows.Array, list []number) {
+func appendNumbers(a *rows.Array, list []number) {
 	for _, n := range list {
 		if n.isFloat32 {
 			grow(a, float32(n.x))

@@ -107,14 +107,14 @@ func withLength(levels []byte) []byte {
 // lengthsOf returns n delta-encoded lengths: first, and then n−1 times rest. The
 // differences have 17 bits.
 func lengthsOf(n, first, rest int) []byte {
-	least := min(0, rest-first)
-	b := append(uvarints(128, 4, uint64(n), uint64(2*first)), uvarints(uint64(-2*least-1)*uint64(min(1, -least)))...)
+	minDelta := min(0, rest-first)
+	b := append(uvarints(128, 4, uint64(n), uint64(2*first)), uvarints(uint64(-2*minDelta-1)*uint64(min(1, -minDelta)))...)
 	b = append(b, 17, 17, 17, 17)
 	packed := new(big.Int)
 	for i := range 128 {
-		difference := -least
+		difference := -minDelta
 		if i == 0 {
-			difference = rest - first - least
+			difference = rest - first - minDelta
 		}
 		packed.Or(packed, new(big.Int).Lsh(big.NewInt(int64(difference)), uint(17*i)))
 	}

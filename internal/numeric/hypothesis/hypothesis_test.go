@@ -133,14 +133,14 @@ func TestRowsFor(t *testing.T) {
 func TestNeededIsSane(t *testing.T) {
 	const significance, power = .01, .8
 	for _, alpha := range []float64{.5, .1, .05, .01} {
-		twice := min(2*alpha, (1+alpha)/2)
+		missRate := min(2*alpha, (1+alpha)/2)
 		var before Need
 		for n := range 3000 {
 			if n > 150 && n%29 > 0 {
 				continue
 			}
 			m := Misses{Allowed(n, Forgive(alpha)), n}
-			need := m.Needed(alpha, power, significance, twice)
+			need := m.Needed(alpha, power, significance, missRate)
 			switch {
 			case need.Rows < 10 || need.Rows > int(200/alpha):
 				t.Errorf("alpha %v, %d calibration rows: %+v", alpha, n, need)
@@ -152,13 +152,13 @@ func TestNeededIsSane(t *testing.T) {
 				t.Errorf("alpha %v: %d calibration rows need %+v, and fewer %+v", alpha, n, need, before)
 			}
 			before = need
-			if need.Calibration == 0 && m.Power(need.Rows, significance, twice) < power {
-				t.Errorf("alpha %v, %d calibration rows: power of %d rows is %v", alpha, n, need.Rows, m.Power(need.Rows, significance, twice))
+			if need.Calibration == 0 && m.Power(need.Rows, significance, missRate) < power {
+				t.Errorf("alpha %v, %d calibration rows: power of %d rows is %v", alpha, n, need.Rows, m.Power(need.Rows, significance, missRate))
 			}
 		}
-		few := Misses{0, 1}.Needed(alpha, power, significance, twice)
+		few := Misses{0, 1}.Needed(alpha, power, significance, missRate)
 		m := Misses{Allowed(few.Calibration, Forgive(alpha)), few.Calibration}
-		if after := m.Needed(alpha, power, significance, twice); after.Calibration > 0 || after.Rows > few.Rows {
+		if after := m.Needed(alpha, power, significance, missRate); after.Calibration > 0 || after.Rows > few.Rows {
 			t.Errorf("alpha %v: %+v is needed and, with as many calibration rows, %+v", alpha, few, after)
 		}
 	}
