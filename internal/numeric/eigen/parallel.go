@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// parallel calls f with ranges that cover 0, …, n−1. It uses all processors if each gets at
-// least grain indices. The work of f on an index must not depend on the range, so that results
-// do not depend on the number of processors.
+// parallel calls f with ranges that cover 0, …, n−1. It uses all processors, or fewer such
+// that each gets at least grain indices. The work of f on an index must not depend on the
+// range, so that results do not depend on the number of processors.
 func parallel(n, grain int, f func(from, to int)) {
 	workers := min(runtime.GOMAXPROCS(0), n/max(grain, 1))
 	if workers < 2 {

@@ -28,7 +28,7 @@ func (r *reduction) apply(z []float64) {
 		return g
 	}
 	for j := (n - 2) / blockReflections * blockReflections; j >= 0; j -= blockReflections {
-		all := buffer
+		fullBuffer := buffer
 		count, width := min(blockReflections, n-1-j), n-1-j
 		v := blas64.General{Rows: count, Cols: width, Stride: n, Data: r.v[j*n+j+1:]}
 		t, vt, vz := allocate(count, count), allocate(width, count), allocate(count, n)
@@ -38,6 +38,6 @@ func (r *reduction) apply(z []float64) {
 		below := blas64.General{Rows: width, Cols: n, Stride: n, Data: z[(j+1)*n:]}
 		blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, v, below, 0, vz)
 		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, vt, vz, 1, below)
-		buffer = all
+		buffer = fullBuffer
 	}
 }

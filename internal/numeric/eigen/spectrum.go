@@ -10,7 +10,7 @@ import (
 // Spectrum is the eigendecomposition of a positive semidefinite matrix.
 type Spectrum struct {
 	Values  []float64  // increasing and not negative
-	Vectors *mat.Dense // h×h, one eigenvector in each column, with a positive entry of largest magnitude
+	Vectors *mat.Dense // h×h, one eigenvector in each column; its entry of largest magnitude is positive
 }
 
 // NewSpectrum returns the eigendecomposition of a.
@@ -50,5 +50,5 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 // Squares is the number of h×h float64 matrices in memory while an eigenproblem of h
 // features is solved. Two are the accumulated moments and the matrix that is decomposed.
 // Five more are the tridiagonal reduction, three matrices for the computation of
-// eigenvectors, and a copy of these.
+// eigenvectors, and a copy of the eigenvectors.
 const Squares = 7
