@@ -152,8 +152,8 @@ func distances[T real](
 		multiply(s.whitened, s.centred, p, blas.NoTrans)
 		multiply(s.dots, s.whitened, means, blas.Trans)
 		for i := range n {
-			// Products are fast enough to find the nearest class. Its distance is then
-			// computed from differences, which have a smaller rounding error.
+			// Products find the nearest class quickly. The distance to it is then computed
+			// from differences, which have a smaller rounding error.
 			nearest, smallest := 0, math.Inf(1)
 			for y, dot := range s.dots.row(i) {
 				if v := c.norms[y] - 2*float64(dot); v < smallest {

@@ -96,7 +96,8 @@ func TestNearest(t *testing.T) {
 }
 
 // TestWhiteningOfFlatRows checks that directions without variance are left out, and that
-// constant rows are an error.
+// constant rows are an error. It also checks that a nearly singular covariance is not
+// whitened in float32.
 func TestWhiteningOfFlatRows(t *testing.T) {
 	flat := mat.NewSymDense(3, []float64{4, 0, 0, 0, 0, 0, 0, 0, 1})
 	w, err := NewWhitening([]float64{1, 2, 3}, flat, 0)
