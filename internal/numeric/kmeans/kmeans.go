@@ -96,9 +96,9 @@ func compact(clusters []int) {
 	}
 }
 
-// chooseCentres picks k rows of x as centres. The first is drawn uniformly. Each of the others
-// is the best of a few draws with probabilities proportional to the squared distance to the
-// nearest previous centre.
+// chooseCentres picks k different rows of x as centres, or fewer if x has fewer different
+// rows. The first is drawn uniformly. Each of the others is the best of a few draws with
+// probabilities proportional to the squared distance to the nearest previous centre.
 func chooseCentres(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
 	chosen := []int{r.IntN(x.Rows)}
 	nearest := make([]float64, x.Rows)
@@ -137,7 +137,9 @@ func chooseCentres(ctx context.Context, x blas32.General, k int, r *rand.Rand) (
 	return centres, nil
 }
 
-// draw returns the first index at which the cumulative sum of weights exceeds target.
+// draw returns the first index at which the cumulative sum of weights exceeds target. It
+// never returns an index of weight 0: if rounding keeps the sum too small, it returns the
+// last index of positive weight.
 func draw(weights []float64, target float64) int {
 	last := 0
 	for i, w := range weights {
