@@ -82,8 +82,8 @@ func (x *Index) centre(dst, row []float32, scale float64) (squared float64) {
 const (
 	rowsAtOnce    = 1024    // largest number of query rows in one matrix product
 	indexedAtOnce = 2048    // largest number of index rows in one matrix product
-	maxElements   = 1 << 20 // largest number of elements of a block of index rows
-	maxCandidates = 4 << 20 // largest number of candidates in memory
+	maxElements   = 1 << 20 // largest number of elements of a block of index rows, unless it has only 64 rows
+	maxCandidates = 4 << 20 // largest number of candidates in memory, unless there are only 8 query rows
 )
 
 // search is the state of the search for the neighbours of one query row.
@@ -147,8 +147,8 @@ func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeS
 	return ctx.Err()
 }
 
-// scan adds the index rows that may be among the k nearest to the candidates. products are the
-// scalar products of the query row with the index rows from first on.
+// scan adds to the candidates those index rows that may be among the k nearest. products
+// are the scalar products of the query row with the index rows from first on.
 func (s *search) scan(products []float32, squaredNorms []float64, first, k, capacity int) {
 	limit := s.limit()
 	for j, p := range products {
@@ -229,8 +229,8 @@ func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, rowNumbers graph
 		return a, a, err
 	}
 	_, rowNumbers = x.nearestGraph(a, bank, k)
-	near := rowNumbers.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
-	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), rowNumbers, nil
+	nearestRows := rowNumbers.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
+	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(nearestRows).Norm().Reshape(-1, int64(k)), rowNumbers, nil
 }
 
 // graph writes the scaled and centred query rows and index rows.
@@ -264,9 +264,9 @@ type Neighbour struct {
 	Distance float64
 }
 
-// Nearest returns the k nearest index rows of every row of q, with the nearest first. A row
-// that is not finite has no neighbours. If excludeSelf is true, q must be the rows of the
-// index, and a row is not its own neighbour.
+// Nearest returns the k nearest index rows of every row of q, or all if there are fewer,
+// with the nearest first. A row that is not finite has no neighbours. If excludeSelf is
+// true, q must be the rows of the index, and a row is not its own neighbour.
 func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, excludeSelf bool) ([][]Neighbour, error) {
 	nearest := make([][]Neighbour, q.Rows)
 	return nearest, x.searchAll(ctx, q, k, excludeSelf, func(i int, s *search) {

@@ -76,11 +76,11 @@ func TestIndex(t *testing.T) {
 				}
 			}
 			for _, excludeSelf := range []bool{false, true} {
-				from, k := q, 5
+				queries, k := q, 5
 				if excludeSelf {
-					from = x
+					queries = x
 				}
-				nearest, err := index.Nearest(ctx, from, k, excludeSelf)
+				nearest, err := index.Nearest(ctx, queries, k, excludeSelf)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestIndex(t *testing.T) {
 					if i%500 != 0 && excludeSelf {
 						continue
 					}
-					want := bruteForce(x, from, i, unit, excludeSelf)
+					want := bruteForce(x, queries, i, unit, excludeSelf)
 					if len(got) != min(k, len(want)) {
 						t.Fatalf("%d neighbours of %d", len(got), len(want))
 					}
@@ -119,8 +119,8 @@ func TestIndexNotFinite(t *testing.T) {
 		if d := distances[3][i]; (d-d == 0) != want {
 			t.Errorf("row %d: distance %v", i, d)
 		}
-		if near := nearest[i]; (len(near) == 3) != want || !want && len(near) > 0 {
-			t.Errorf("row %d: neighbours %v", i, near)
+		if found := nearest[i]; (len(found) == 3) != want || !want && len(found) > 0 {
+			t.Errorf("row %d: neighbours %v", i, found)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
