@@ -178,7 +178,8 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 func curvature(kernel float32) float64 { return max(2-2*float64(kernel), 1e-12) }
 
 // pair returns the coefficient i to increase and the coefficient j to decrease. gap is the
-// largest violation of the optimality conditions by any pair.
+// largest violation of the optimality conditions by any pair. If no pair violates them, i
+// and j are −1 and gap is 0.
 func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	i, j = -1, -1
 	lowest, highest := math.Inf(1), math.Inf(-1)
