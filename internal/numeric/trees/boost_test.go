@@ -27,13 +27,13 @@ func fitBoosted(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
 		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
-		one := fitBoosted(t, bins, 4*minParallelElements/8, o)
+		oneThread := fitBoosted(t, bins, 4*minParallelElements/8, o)
 		o.Threads = 4
-		if many := fitBoosted(t, bins, 4*minParallelElements/8, o); !reflect.DeepEqual(one, many) {
+		if fourThreads := fitBoosted(t, bins, 4*minParallelElements/8, o); !reflect.DeepEqual(oneThread, fourThreads) {
 			t.Errorf("bins %d: four threads fit another model than one", bins)
 		}
 		o.Seed = 1
-		if other := fitBoosted(t, bins, 4*minParallelElements/8, o); reflect.DeepEqual(one, other) {
+		if otherSeed := fitBoosted(t, bins, 4*minParallelElements/8, o); reflect.DeepEqual(oneThread, otherSeed) {
 			t.Errorf("bins %d: two seeds fit one model of half of the columns", bins)
 		}
 	}

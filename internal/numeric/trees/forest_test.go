@@ -83,8 +83,8 @@ func growWhole(t *testing.T, x blas32.General, y []float32, bins int, o Options)
 		t.Fatal(err)
 	}
 	g, targets := newGrower(data, o, 1), newTargets(y)
-	once := slices.Repeat([]int32{1}, x.Rows)
-	return newForest(targets.values, []baggedTree{targets.baggedTree(g.grow(targets.centred, once, 0), g.leaf, once)})
+	counts := slices.Repeat([]int32{1}, x.Rows)
+	return newForest(targets.values, []baggedTree{targets.baggedTree(g.grow(targets.centred, counts, 0), g.leaf, counts)})
 }
 
 func TestQuantilesFollowTheDefinition(t *testing.T) {
@@ -161,13 +161,13 @@ func TestForestDependsOnSeedNotThreads(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)
 	o := ForestOptions{Trees: 9, Seed: 1, Options: Options{MaxFeatures: 0.5}}
-	one := growForest(t, x, y, Exact, o)
+	oneThread := growForest(t, x, y, Exact, o)
 	runtime.GOMAXPROCS(5)
-	if many := growForest(t, x, y, Exact, o); !reflect.DeepEqual(one, many) {
+	if fiveThreads := growForest(t, x, y, Exact, o); !reflect.DeepEqual(oneThread, fiveThreads) {
 		t.Error("five threads grow another forest than one")
 	}
 	o.Seed = 2
-	if other := growForest(t, x, y, Exact, o); reflect.DeepEqual(one, other) {
+	if otherSeed := growForest(t, x, y, Exact, o); reflect.DeepEqual(oneThread, otherSeed) {
 		t.Error("two seeds grow one forest")
 	}
 }

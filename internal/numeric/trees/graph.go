@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// maxLevels is the largest depth of trees in a graph, because the graph has nodes for each
+// maxLevels limits the depth of trees in a graph, because the graph has nodes for each
 // level.
 const maxLevels = 100
 
@@ -91,14 +91,14 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	if err != nil {
 		return leaf, err
 	}
-	member, requiredWeights := make([]float64, largestLeaf), make([]float64, len(levels))
-	for i := range member {
-		member[i] = float64(i)
+	offsets, requiredWeights := make([]float64, largestLeaf), make([]float64, len(levels))
+	for i := range offsets {
+		offsets[i] = float64(i)
 	}
 	for l, tau := range levels {
 		requiredWeights[l] = min(requiredWeight(tau, trees), float64(trees)*(1-1e-9))
 	}
-	entries := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
+	entries := leaf.Mul(float64(largestLeaf)).Reshape(-1, int64(trees), 1).Add(offsets).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
 	sorted, order := entries.Lookup(position).Smallest(k)
 	row := x.RowNumbers().Mul(float64(k))
 	weight := order.Add(row).Lookup(entries.Lookup(fraction).Reshape(-1))

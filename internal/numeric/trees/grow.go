@@ -212,7 +212,7 @@ func (g *grower) node(lo, hi int, depth int32, path uint64) *node {
 	return n
 }
 
-// splittable reports whether the limits allow a split of n.
+// splittable reports whether n has different targets and the limits allow a split of n.
 func (g *grower) splittable(n *node) bool {
 	return !n.pure && int(n.depth) < g.options.MaxDepth && n.rows() >= g.options.MinSplit && n.rows() >= 2*g.options.MinLeaf
 }

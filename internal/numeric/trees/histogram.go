@@ -40,7 +40,7 @@ func newHistogram(g *grower) *histogram {
 }
 
 // keepsCells reports whether n keeps its histograms. Small nodes do not. No node does if
-// nodes search only some columns, or if there can be as many bins as rows.
+// nodes search only some columns, or if a column has more than maxBins bins.
 func (h *histogram) keepsCells(n *node) bool {
 	return n.rows() >= minKeptRows && h.columnsPerNode == h.data.cols && h.columnBins <= maxBins
 }
@@ -78,9 +78,9 @@ func (h *histogram) column(f int, n *node) []cell {
 // codes returns the bin of each row in column f.
 func (h *histogram) codes(f int) []uint16 { return h.data.codes[f*h.data.rows : (f+1)*h.data.rows] }
 
-// assignCells gives the children of n their histograms, before the columns of the children are
-// searched. The larger child takes over the histograms of n. splittable reports which children
-// will be searched.
+// assignCells gives the children of n their histograms, before the columns of the children
+// are searched. The larger child takes over the histograms of n. A child that is small or
+// will not be searched gets none. splittable reports which children will be searched.
 func (h *histogram) assignCells(n *node, children [2]*node, splittable [2]bool) {
 	small, large := 0, 1
 	if children[0].rows() > children[1].rows() {

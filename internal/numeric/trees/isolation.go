@@ -9,9 +9,10 @@ import (
 )
 
 // Isolate grows an isolation tree. It splits rows of x at random values of random columns
-// until each row is in its own leaf. It stops at the depth at which halving would separate all
-// rows. It reorders rows. paths holds the path length of each leaf: the number of splits that
-// lead to it, plus the expected number of further splits that would separate its rows.
+// until the rows in each leaf are equal. It stops earlier at the depth at which halving
+// would separate all rows. It reorders rows. paths holds the path length of each leaf: the
+// number of splits that lead to it, plus the expected number of further splits that would
+// separate its rows.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
 	g.tree.add()
@@ -28,7 +29,8 @@ type isolation struct {
 	paths []float64
 }
 
-// split divides the rows of a node at random and reorders them.
+// split grows the tree below a node. It divides the rows of the node at random and reorders
+// them, or makes the node a leaf.
 func (g *isolation) split(node int32, depth int, rows []int) {
 	feature, low, high := -1, float32(0), float32(0)
 	if len(rows) > 1 && depth < g.limit {
