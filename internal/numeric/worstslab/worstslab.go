@@ -31,10 +31,11 @@ type Slab struct{ Covered, Rows int }
 // Worst finds a slab with low coverage for each of several predictions, and measures it on
 // held-out rows. covered[k][i] reports whether prediction k covers row i of x.
 //
-// The search uses a random half of the rows. A slab contains at least a fraction Share of this
-// half, and its normal is the best of many random directions. Columns are standardised. The
-// other half gives unbiased counts of the rows in the slab and of the covered rows among them.
-// Worst returns nil if x has fewer than 20 rows or if the context ends.
+// The search uses a random half of the rows. A slab contains at least a fraction Share of
+// this half, and its normal is the best of many random directions. Columns are
+// standardised. The other half gives unbiased counts of the rows in the slab and of the
+// covered rows among them. Worst returns nil if x has fewer than 20 rows, if there are no
+// predictions, or if the context ends.
 //
 // Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 // validated confidence sets in multiclass and multilabel prediction, section 4.

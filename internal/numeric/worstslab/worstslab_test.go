@@ -43,16 +43,16 @@ func TestWorstFindsASlab(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const n = 4000
 	x := rows.New(n, 3)
-	planted, uniform, all := make([]bool, n), make([]bool, n), make([]bool, n)
+	planted, uniform, everywhere := make([]bool, n), make([]bool, n), make([]bool, n)
 	for i := range n {
 		for j := range 3 {
 			x.Data[3*i+j] = float32(100*float64(j) + rng.NormFloat64()*math.Pow(10, float64(j)))
 		}
 		low := x.Data[3*i]+x.Data[3*i+1]/10-10 > 1.2
 		planted[i] = rng.Float64() < map[bool]float64{true: .5, false: .95}[low]
-		uniform[i], all[i] = rng.Float64() < .9, true
+		uniform[i], everywhere[i] = rng.Float64() < .9, true
 	}
-	got := Worst(t.Context(), x, [][]bool{planted, uniform, all}, 7)
+	got := Worst(t.Context(), x, [][]bool{planted, uniform, everywhere}, 7)
 	fraction := func(s Slab) float64 { return float64(s.Covered) / float64(s.Rows) }
 	if got[0].Rows < 150 || fraction(got[0]) > .6 {
 		t.Errorf("planted slab: %+v", got[0])
