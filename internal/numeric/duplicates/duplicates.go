@@ -32,7 +32,7 @@ const (
 	// Chance is the probability that an independent row counts as a copy.
 	Chance = 1e-3
 
-	sampleSize = 500 // number of rows for which distances to neighbours are computed
+	sampleSize = 500 // largest number of rows for which distances to neighbours are computed
 	minSample  = 10  // smallest number of such rows that is enough for an estimate
 	// maxRelativeDistance is the largest distance between copies, as a fraction of the median
 	// distance to the nearest row. If columns have few distinct values, the estimate of
@@ -87,7 +87,8 @@ func finite(row []float32) bool {
 	return !slices.ContainsFunc(row, func(v float32) bool { return !rows.Finite(float64(v)) })
 }
 
-// estimateDistance sets the largest distance between copies.
+// estimateDistance increases the largest distance between copies to an estimate. If there
+// are too few rows for an estimate, the distance stays as it is.
 func (r *Reference) estimateDistance(ctx context.Context) error {
 	x := r.index.Rows
 	var sample []int
@@ -128,8 +129,8 @@ func (r *Reference) scaled(x blas32.General) blas32.General {
 	return s
 }
 
-// Like returns the number of the reference row that each row of x nearly equals, or −1 if
-// there is none.
+// Like returns, for each row of x, the row number of the reference row that it nearly
+// equals, or −1 if there is none.
 func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	matches := make([]int, x.Rows)
 	for i := range matches {
