@@ -5,11 +5,11 @@ import (
 	"sort"
 )
 
-// Misses describes the distribution of misses under a conformal guarantee. The guarantee
-// allows Allowed = ⌊α(n+1)⌋ of Calibration = n calibration rows to be missed. Over draws of
-// the calibration rows, the probability of a miss is Beta(Allowed, n+1−Allowed) distributed,
-// or smaller if scores tie. The number of misses among new rows is then beta-binomial, or
-// smaller.
+// Misses describes the distribution of misses under a conformal guarantee. With n
+// calibration rows (Calibration), the guarantee allows ⌊α(n+1)⌋ of n+1 exchangeable rows to
+// be missed (Allowed). Over draws of the calibration rows, the probability of a miss is
+// Beta(Allowed, n+1−Allowed) distributed, or smaller if scores tie. The number of misses
+// among new rows is then beta-binomial, or smaller.
 //
 // References: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors; Angelopoulos & Bates (2021), A Gentle Introduction to Conformal

@@ -43,7 +43,7 @@ type UrnState struct {
 // oodFractions holds the fractions of OOD rows that the bets assume.
 var oodFractions = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
 
-// mixedLooks is the number of the largest k that one bet mixes.
+// mixedLooks says how many of the largest values of k one bet mixes.
 const mixedLooks = 3
 
 // releaseRate is the approximate fraction of the idle capital that moves to the bets while the
@@ -203,8 +203,8 @@ func (u *Urn) Capital() float64 {
 	return total
 }
 
-// Restore sets the state, and reports whether an Urn with this number of calibration rows can
-// have this state.
+// Restore sets the state if an Urn with this number of calibration rows can have it. It
+// reports whether this is the case.
 func (u *Urn) Restore(s UrnState) bool {
 	if len(s.Seen) != len(u.Seen) || len(s.Bets) != len(u.Bets) || s.Rows < 0 || !(s.Idle > 0) {
 		return false
