@@ -131,8 +131,9 @@ func TestBootstrapAgreesWithResampling(t *testing.T) {
 	}
 }
 
-// TestBootstrapCoversAsDeLong compares the width of the interval of AUROC with the closed form
-// of DeLong, DeLong & Clarke-Pearson (1988) for a normal interval.
+// TestBootstrapCoversAsDeLong compares the width of the interval of AUROC with the closed
+// form of DeLong, DeLong & Clarke-Pearson (1988) for a normal interval. The interval must
+// also contain the AUROC.
 func TestBootstrapCoversAsDeLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	in, out := make([]float64, 400), make([]float64, 300)

@@ -3,7 +3,7 @@ package measure
 import "fmt"
 
 // Forecasts holds predicted quantiles of one target, and the true targets. The methods of
-// Forecasts are metrics. They panic if lengths do not match.
+// Forecasts are metrics. They panic if lengths do not match or if there are no levels.
 //
 // The quantile function is linear between levels and constant beyond them. The lowest quantile
 // therefore has the probability of the lowest level, and the highest quantile has one minus

@@ -78,8 +78,8 @@ func TestCRPSOfGrid(t *testing.T) {
 	r := readForecasts(t)
 	f := r.forecastsAt([]float64{0.05, 0.3, 0.5, 0.9})
 	for i, want := range r.CRPSGrid {
-		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
-		checkNear(t, "CRPS of a row", one.CRPS(), want, 1e-5)
+		forecast := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
+		checkNear(t, "CRPS of a row", forecast.CRPS(), want, 1e-5)
 	}
 	// The CRPS of a point forecast is its absolute error.
 	point := Forecasts{Levels: []float64{0.2, 0.7}, Quantiles: []float32{3, 3, 3, 3}, Y: []float64{1, 7}}

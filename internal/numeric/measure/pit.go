@@ -5,10 +5,10 @@ import "sort"
 // PIT returns the probability integral transform of each target: the level at which the
 // quantile equals the target. It is linear between levels, 0 below the lowest quantile and
 // 1 above the highest. If several levels have a quantile that equals the target, PIT
-// returns the middle of these levels. The lowest quantile counts as the quantile at all
-// lower levels too, and the highest at all higher levels. If forecasts are calibrated, the
-// values are uniform, except beyond the outermost levels. The quantiles of a row must not
-// cross.
+// returns the middle of these levels. The transform of NaN is NaN. The lowest quantile
+// counts as the quantile at all lower levels too, and the highest at all higher levels. If
+// forecasts are calibrated, the values are uniform, except beyond the outermost levels. The
+// quantiles of a row must not cross.
 //
 // Reference: Gneiting, Balabdaoui & Raftery (2007), Probabilistic Forecasts,
 // Calibration and Sharpness, section 3.1.
