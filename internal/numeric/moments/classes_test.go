@@ -41,7 +41,7 @@ func selectRows(x blas32.General, classOf []int, keep func(i int) bool) (blas32.
 func TestMomentsOfClasses(t *testing.T) {
 	ctx, h := context.Background(), 6
 	x, classes := classRows(2500, h)
-	isRemoved := func(i int) bool { return i%3 == 0 || classes[i] == 4 } // removes all rows of class 4
+	isRemoved := func(i int) bool { return i%3 == 0 || classes[i] == 4 } // these include all rows of class 4
 	whole, err := Of(ctx, x, classes, 5)
 	if err != nil {
 		t.Fatal(err)
@@ -79,14 +79,14 @@ func TestMomentsOfClasses(t *testing.T) {
 				}
 			}
 		}
-		within, all := mat.NewSymDense(h, nil), mat.NewSymDense(h, nil)
+		within, total := mat.NewSymDense(h, nil), mat.NewSymDense(h, nil)
 		for i, y := range c.classes {
 			centred, centredByMean := make([]float64, h), make([]float64, h)
 			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
 				centred[j], centredByMean[j] = float64(v)-means.At(y, j), float64(v)-mean[j]
 			}
 			within.SymRankOne(within, 1/n, mat.NewVecDense(h, centred))
-			all.SymRankOne(all, 1/n, mat.NewVecDense(h, centredByMean))
+			total.SymRankOne(total, 1/n, mat.NewVecDense(h, centredByMean))
 		}
 		if c.m.N() != c.x.Rows {
 			t.Errorf("%s: %d rows of %d", name, c.m.N(), c.x.Rows)
@@ -108,8 +108,8 @@ func TestMomentsOfClasses(t *testing.T) {
 		if !mat.EqualApprox(c.m.Within(), within, 1e-9) {
 			t.Errorf("%s: covariance within classes\n%v\nwant\n%v", name, mat.Formatted(c.m.Within()), mat.Formatted(within))
 		}
-		if !mat.EqualApprox(c.m.Covariance(), all, 1e-9) {
-			t.Errorf("%s: covariance\n%v\nwant\n%v", name, mat.Formatted(c.m.Covariance()), mat.Formatted(all))
+		if !mat.EqualApprox(c.m.Covariance(), total, 1e-9) {
+			t.Errorf("%s: covariance\n%v\nwant\n%v", name, mat.Formatted(c.m.Covariance()), mat.Formatted(total))
 		}
 	}
 }
