@@ -62,9 +62,10 @@ func certificatesOf(p ood.Params, h int) int {
 	return cmp.Or(p.Count("k", h), max(1, 3*h/4))
 }
 
-// checkCertificates returns an error if n rows cannot determine k certificates of h
-// features. The rows span at most n directions, or n−1 if they are centred. If they leave
-// more than k directions free, the choice of k directions is arbitrary.
+// checkCertificates returns an error if k exceeds h, or if n rows cannot determine k
+// certificates of h features. The rows span at most n directions, or n−1 if they are
+// centred. If they leave more than k directions free, the choice of k directions is
+// arbitrary.
 func checkCertificates(n, h, k int, centred bool) error {
 	need := max(h-k, 1)
 	if centred {
@@ -101,7 +102,7 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 //
 // If lambda is λ > 0, the penalty λ·mean((CᵀC−I)²) replaces the constraint. The solution
 // consists of the same eigenvectors, but scaled: by √max(0, 1−kγ/(2λ)) for the eigenvalue
-// γ.
+// γ. If all rows would get the same score, solveExact returns an error.
 func solveExact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
 	h := m.Width()
 	if k == h && lambda == 0 && m.UnitNorm && !centred {

@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// fitTo fits m to the features phi. Its trainer returns untrained networks.
+// fitTo fits m to the features phi, with a trainer that returns untrained networks.
 func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fitting.Scorer {
 	t.Helper()
 	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &headstest.Recorder{}}, p)

@@ -75,12 +75,12 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}
 		s := shapeOf(same[0])
-		all := nonlinear{UnitNorm: s.unit, Loss: s.loss}
-		if err := all.standardise(t.Features); err != nil {
+		template := nonlinear{UnitNorm: s.unit, Loss: s.loss}
+		if err := template.standardise(t.Features); err != nil {
 			return nil, err
 		}
 		problem := train.Problem{
-			X: all.prepare(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
+			X: template.prepare(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
 			Progress: report,
 		}
 		for _, p := range same {
@@ -94,7 +94,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		}
 		fitted := make([]*nonlinear, len(same))
 		for i, n := range trained {
-			c := all
+			c := template
 			c.Network = n
 			fitted[i] = &c
 		}

@@ -80,16 +80,16 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err
 		}
-		all := certificates{UnitNorm: s.unit, Loss: s.loss}
+		template := certificates{UnitNorm: s.unit, Loss: s.loss}
 		if s.centred {
-			all.Mean = dense.Single(moments.Mean(t.Features, s.unit))
+			template.Mean = dense.Single(moments.Mean(t.Features, s.unit))
 		}
 		problem := train.Problem{
 			X: t.Features, Outputs: s.k, NoBias: true, Loss: s.loss, Epochs: s.epochs, BatchSize: s.batch,
 			Progress: report,
 		}
 		if s.unit || s.centred {
-			problem.X = prepareRows(t.Features, s.unit, all.Mean)
+			problem.X = prepareRows(t.Features, s.unit, template.Mean)
 		}
 		if s.loss == "pinball" {
 			// If each row had a new random level, as in quantile regression, the mean loss
@@ -108,7 +108,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		fitted := make([]*certificates, len(same))
 		for i, n := range trained {
-			c := all
+			c := template
 			c.C = n.Layers[0].W
 			fitted[i] = &c
 		}

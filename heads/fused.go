@@ -51,7 +51,7 @@ var fusedLayersMethod = Fused("fused-layers", fisher,
 	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
 	Component{Method: baseline("mahalanobis-layers"), Params: ood.Params{"unit_norm": true}, Weight: .075, Unsure: .4, Squared: true})
 
-// baseline returns the method of package baselines with a name.
+// baseline returns the method of package baselines with the given name.
 func baseline(name string) ood.Method {
 	all := baselines.All()
 	return all[slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name })]
@@ -94,7 +94,7 @@ func (c Component) describe() string {
 //
 // Fused panics if there are no components, if two components have the same method and
 // parameters, or if combine is unknown. It also panics if a component has invalid
-// parameters, or a weight that is not positive and finite.
+// parameters, or if its Weight or Unsure is negative or not finite.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	keys := map[string]bool{}

@@ -76,7 +76,8 @@ func TestFusedOrder(t *testing.T) {
 }
 
 // TestFusedIsConservative checks a fusion with a single component. Its score must be −log
-// p. Within the range of the calibration scores, p must be at least the conformal p-value.
+// p. Within the range of the calibration scores, p must be at least the conformal p-value,
+// and at a calibration score it must be equal.
 func TestFusedIsConservative(t *testing.T) {
 	fit := make([]float32, 100)
 	for i := range fit {

@@ -39,8 +39,8 @@ var sqrTwoLevelMethod = ood.Method{
 	New: func() any { return &mlp.Conditional{} },
 }
 
-// fitSQR trains a network on the given levels, or on all of (0,1) if levels is nil.
-// Predictions are interpolated between the levels of grid.
+// fitSQR trains a network for each target on the given levels, or on all of (0,1) if levels
+// is nil. Predictions are interpolated between the levels of grid.
 func fitSQR(ctx context.Context, t ood.Training, levels, grid []float64) (any, error) {
 	n, err := mlp.Train(ctx, t, train.Problem{Outputs: 1, Loss: "pinball", Conditional: true, Levels: levels})
 	return &mlp.Conditional{Regression: n, Grid: grid}, err

@@ -96,16 +96,16 @@ func (s surprise) minusLogP(score float64) float64 {
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
 }
 
-// surprises adds graph nodes that compute minusLogP for scores, an n×parts tensor. It is
-// the sum of a function that is linear between calibration scores, and of the logarithm of
-// the excess. All parts share the nodes.
+// surprises adds graph nodes that compute minusLogP for scores, an n×parts tensor. The
+// result is the sum of a function that is linear between calibration scores, and of the
+// logarithm of the excess. All parts share the nodes.
 func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	knots := make([][]float64, len(parts))
 	for i, s := range parts {
 		knots[i] = slices.Compact(slices.Clone(s.Scores))
 	}
 	at, width := scores.Reshape(-1, int64(len(parts)), 1).CountAbove(knots...)
-	var slope, start, unit, from, share []float64
+	var slope, start, logSlope, logStart, logFactor []float64
 	hasHeavyTail := false
 	for i, s := range parts {
 		last := len(knots[i]) - 1
@@ -117,10 +117,10 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 		if s.shape > 0 {
 			hasHeavyTail = true
 			starts[0] = least
-			unit, from, share = append(unit, s.shape/s.scale), append(from, 1-knots[i][last]*s.shape/s.scale), append(share, 1/s.shape)
+			logSlope, logStart, logFactor = append(logSlope, s.shape/s.scale), append(logStart, 1-knots[i][last]*s.shape/s.scale), append(logFactor, 1/s.shape)
 		} else {
 			slopes[0], starts[0] = 1/s.scale, least-knots[i][last]/s.scale
-			unit, from, share = append(unit, 0), append(from, 1), append(share, 0)
+			logSlope, logStart, logFactor = append(logSlope, 0), append(logStart, 1), append(logFactor, 0)
 		}
 		for k := range last {
 			low, high := -math.Log(s.PValue(knots[i][k])), -math.Log(s.PValue(knots[i][k+1]))
@@ -131,7 +131,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	}
 	y := at.Lookup(slope).Mul(scores).Add(at.Lookup(start))
 	if hasHeavyTail {
-		y = y.Add(scores.Mul(unit).Add(from).Max(1.).Log().Mul(share))
+		y = y.Add(scores.Mul(logSlope).Add(logStart).Max(1.).Log().Mul(logFactor))
 	}
 	return y
 }

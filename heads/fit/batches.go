@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Each use of random numbers has its own stream, so that one does not affect another.
+// Each use of random numbers has its own stream, so that one use does not affect another.
 const (
 	streamWeights uint64 = iota + 1
 	streamOrder
@@ -132,7 +132,7 @@ func (p *plan) targetAxis() int {
 type feeder struct {
 	*plan
 	sources []*batchSource // the source of each model
-	unique  []*batchSource // the different sources
+	unique  []*batchSource // the sources without repetition
 	hooks   hooks          // tests use them to replace random numbers
 }
 

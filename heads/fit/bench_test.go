@@ -47,8 +47,8 @@ func benchProblem(n, d, h, batch, models int) train.Problem {
 	return p
 }
 
-// stepTimer runs training steps of a problem, including the collection of rows, levels and
-// the Adam update.
+// stepTimer runs training steps of a problem. A step collects its rows and levels, and
+// includes the Adam update.
 type stepTimer struct {
 	*training
 	start, done int

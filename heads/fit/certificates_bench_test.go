@@ -57,7 +57,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}
 	t.Log(version)
 
-	// Measure matrix products in ONNX Runtime, then in gonum.
+	// Measure the fit with matrix products in ONNX Runtime, then with those of gonum.
 	runtime := orttest.Open(t).BLAS()
 	defer func() {
 		blas32.Use(gonum.Implementation{})
@@ -89,7 +89,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 }
 
 // benchFeatures returns n rows of h columns that resemble features of a network: rectified
-// mixtures of fewer factors than columns.
+// mixtures of 64 factors, with noise.
 func benchFeatures(n, h int) blas32.General {
 	const factors = 64
 	z, w, phi := normal(1, n, factors), normal(2, factors, h), normal(3, n, h)

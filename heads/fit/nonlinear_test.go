@@ -11,9 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestNonlinearCertificates checks the effect of the penalties on new points. Gradients
-// must have norms near 1, outputs on noise must have a second moment near I, and outputs on
-// training rows must be near 0.
+// TestNonlinearCertificates checks the effect of each penalty on rows of noise. With the
+// gradient penalty, and only with it, gradients must have norms near 1. With the diversity
+// penalty, and only with it, outputs must have a second moment near I. Outputs on training
+// rows must always be near 0.
 func TestNonlinearCertificates(t *testing.T) {
 	e := open(t)
 	const d, k = 6, 3
@@ -45,7 +46,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
 		c := fit(test.gradient, test.diversity)
 		noise := normal(99, 2000, d)
-		gradientError, momentError := steepness(c, noise), secondMomentError(c.Apply(noise))
+		gradientError, momentError := gradientNormError(c, noise), secondMomentError(c.Apply(noise))
 		onRows := 0.0
 		for _, v := range c.Apply(x).Data {
 			onRows += float64(v) * float64(v) / float64(k*x.Rows)
@@ -64,8 +65,9 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 }
 
-// steepness returns the mean of (‖∇f‖−1)² over rows and outputs, by finite differences.
-func steepness(n train.Network, x blas32.General) float64 {
+// gradientNormError returns the mean of (‖∇f‖−1)² over rows and outputs, by finite
+// differences.
+func gradientNormError(n train.Network, x blas32.General) float64 {
 	const step = 1e-2
 	base := n.Apply(x)
 	norms := make([]float64, len(base.Data))

@@ -60,8 +60,7 @@ func newPlan(p train.Problem) *plan {
 	return pl
 }
 
-// maxWeights limits the memory for training to 8 GB, because training uses 64 bytes per
-// weight.
+// maxWeights limits the memory for training to 8 GB, at 64 bytes per weight.
 const maxWeights = 1 << 27
 
 // check returns an error if p is not a valid problem.
@@ -239,8 +238,8 @@ func countRows(rows []int) string {
 	return fmt.Sprintf("%d rows", len(rows))
 }
 
-// uniform returns the value of a hyper-parameter, and reports whether all models have this
-// value.
+// uniform returns the value of a hyper-parameter that all models share. It returns false if
+// the values differ.
 func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	v := value(p.Models[0])
 	for _, m := range p.Models[1:] {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRows checks that a model that is trained on selected rows equals a model that gets a
-// matrix of only these rows. One row is selected twice. Models trained together must each
-// use their own rows.
+// matrix of only these rows. Some models get row 3 several times. Models trained together
+// must each use their own rows.
 func TestRows(t *testing.T) {
 	e := open(t)
 	p := train.Problem{

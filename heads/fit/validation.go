@@ -207,7 +207,7 @@ func (v *validation) close() {
 type averages struct {
 	*plan
 	mean  []float32 // flat vector; nil if no model uses averaging
-	total []float64 // for each model, the sum of the weights of the epochs in its average
+	total []float64 // for each model, the sum of the factors dᵏ in its average; see ModelConfig.Averaging
 }
 
 func newAverages(p *plan) *averages {

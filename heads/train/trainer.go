@@ -78,8 +78,8 @@ type Problem struct {
 	// regression). Loss must then be one of the two pinball losses.
 	Conditional bool
 	// Levels are the quantile levels for the two pinball losses. If Conditional is set,
-	// each row of a mini-batch gets a random one of these levels. If Levels is empty, it
-	// gets a new τ ~ U(0,1).
+	// each row of a mini-batch gets a random one of these levels, or a new τ ~ U(0,1) if
+	// Levels is empty.
 	//
 	// If Conditional is not set, each target has one output for each level. Outputs are
 	// ordered by target, then by level. With one target, output j learns Levels[j]. With
@@ -131,10 +131,11 @@ type ModelConfig struct {
 	// GradientPenalty and Diversity cannot be combined with Conditional.
 	Diversity float64
 	// Averaging is the factor d, in [0,1), of an average of the weights after every epoch.
-	// In this average, the k-th last epoch has weight dᵏ. If it is 0, the weights of the
-	// last epoch are kept.
+	// In this average, the epoch that is k epochs before the last counts dᵏ times as much
+	// as the last. If Averaging is 0, the weights of the last epoch are kept.
 	Averaging float64
-	// Target is the column of Y that this model learns.
+	// Target is the column of Y that this model learns. If Target is negative, the model
+	// learns all columns.
 	Target int
 	// Level is the level of a pinball loss for this model, or 0. It allows networks with
 	// one level each to be trained together. If one model has a level, all models must have
