@@ -42,7 +42,7 @@ func Check(m ood.Method, t ood.Training, p ood.Params) error {
 }
 
 // Memory estimates the memory in bytes that a fit of one configuration needs. It returns 0
-// if the parameters are invalid.
+// if the parameters are invalid, or if the method does not declare Memory.
 func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 	own, err := resolve(m, p)
 	if err != nil || m.Memory == nil {
@@ -79,7 +79,7 @@ func availableNeeds(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
-// neededParts returns the parts of a batch that needs asks for.
+// neededParts returns the parts of a batch that the given needs ask for.
 func neededParts(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
 		switch p.Name {
@@ -112,7 +112,8 @@ func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
 }
 
 // checkNeeds returns an *ood.NeedError for the first need of the method that t does not
-// meet, or nil if t meets all needs.
+// meet, or nil if t meets all needs. It does not check Inputs, which most methods need only
+// to score rows.
 func checkNeeds(m ood.Method, t ood.Training) error {
 	has := availableNeeds(t.Batch)
 	has.Labels = len(t.Labels) > 0

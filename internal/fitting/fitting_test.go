@@ -149,7 +149,8 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	m.Needs = fitting.Union(m.Needs, ood.Needs{Labels: true, Weights: true, Trainer: true, Outliers: true})
-	// Labels and targets are needed only for the fit, so CheckBatch ignores them.
+	// Labels, weights, a trainer and outliers are needed only for the fit, so CheckBatch
+	// ignores them.
 	if err := fitting.CheckBatch(m, ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
 		t.Error(err)
 	}

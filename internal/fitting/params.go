@@ -77,8 +77,8 @@ func parseLimits(p ood.Param) (limits, error) {
 	return l, nil
 }
 
-// toNumber converts a value of any numeric type to float64, and returns other values
-// unchanged.
+// toNumber converts a value of any integer or floating-point type to float64, and returns
+// other values unchanged.
 func toNumber(value any) any {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():

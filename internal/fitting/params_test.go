@@ -27,15 +27,16 @@ func TestMethodWith(t *testing.T) {
 	}
 }
 
-// TestParamsOfAllNumbers checks that a parameter accepts a value of every numeric type.
+// TestParamsOfAllNumbers checks that a parameter accepts a value of every integer and
+// floating-point type, and no other value.
 func TestParamsOfAllNumbers(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: uint8(1), Takes: "count"}}}
 	if got := fitting.Default(m)["k"]; got != 1. {
 		t.Errorf("a default of %#v", got)
 	}
-	for _, two := range []any{2, int8(2), int16(2), int32(2), int64(2), uint(2), uint8(2), uint16(2), uint32(2), uint64(2), float32(2), 2., time.Duration(2)} {
-		if p, err := fitting.With(m, ood.Params{"k": two}); err != nil || p["k"] != 2. {
-			t.Errorf("%T: %#v, %v", two, p["k"], err)
+	for _, value := range []any{2, int8(2), int16(2), int32(2), int64(2), uint(2), uint8(2), uint16(2), uint32(2), uint64(2), float32(2), 2., time.Duration(2)} {
+		if p, err := fitting.With(m, ood.Params{"k": value}); err != nil || p["k"] != 2. {
+			t.Errorf("%T: %#v, %v", value, p["k"], err)
 		}
 	}
 	for _, other := range []any{2i, true, nil, []int{2}, "2"} {

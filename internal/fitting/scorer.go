@@ -104,7 +104,7 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 	return nil
 }
 
-// inputRows is the number of inputs that the model gets in one run.
+// inputRows is the largest number of inputs that the model gets in one run.
 const inputRows = 64
 
 // scoreInputs scores rows with methods that run the model. It reads the inputs block by

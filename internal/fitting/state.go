@@ -88,7 +88,8 @@ func (s *Scorer) zeroBatch() ood.Batch {
 const maxWidths = 3 * rows.MaxWidth
 
 // checkWidths returns an error if the fitted state does not match the widths. It finds out
-// by scoring a row of zeros.
+// by scoring a row of zeros or predicting its quantiles. It does not check methods that run
+// the model or need nothing.
 func (s *Scorer) checkWidths() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

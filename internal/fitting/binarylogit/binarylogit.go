@@ -10,9 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Batch converts the single logit of each row to two logits. It returns a batch unchanged
-// if the number of logits is not 1, or if the matrix is invalid, which Validate reports
-// later.
+// Batch converts the single logit of each row to two logits, and the network of the batch
+// in the same way. It returns a batch unchanged if the number of logits is not 1, or if the
+// matrix is invalid, which Validate reports later.
 func Batch(b ood.Batch) ood.Batch {
 	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
 		b.Logits = toPair(b.Logits)
@@ -33,7 +33,7 @@ func toPair(z blas32.General) blas32.General {
 }
 
 // Training converts the training data of a classifier with a single logit to training data
-// with two logits.
+// with two logits. It returns other training data unchanged.
 func Training(t ood.Training) ood.Training {
 	if t.Regression || t.Logits.Cols != 1 {
 		return t
@@ -42,8 +42,8 @@ func Training(t ood.Training) ood.Training {
 	return t
 }
 
-// Last converts the last layer to one that computes the two logits. It returns nil and
-// invalid matrices unchanged.
+// Last converts the last layer to one that computes the two logits. It returns l unchanged
+// if l is nil, has several outputs, or has an invalid matrix.
 func Last(l *ood.Linear) *ood.Linear {
 	if l == nil || l.Weight.Rows != 1 || rows.Whole(l.Weight) != nil {
 		return l

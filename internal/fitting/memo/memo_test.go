@@ -33,10 +33,10 @@ func TestCached(t *testing.T) {
 		t.Errorf("made %d times for three batches, want 3", results)
 	}
 	inputs := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 2})}
-	moved := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 3})}
+	otherInputs := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 3})}
 	ctx = Share(ctx, inputs)
 	cachedLen(ctx, inputs)
-	if cachedLen(ctx, moved); results != 5 {
+	if cachedLen(ctx, otherInputs); results != 5 {
 		t.Errorf("made %d times, want 5: inputs of the same shape are not the same rows", results)
 	}
 }

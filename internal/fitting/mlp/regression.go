@@ -60,7 +60,7 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 }
 
 // clearWeights sets the weights of input columns to zero. If a column was constant in the
-// fit, its weights still have their random initial values.
+// fit, the rows do not determine its weights.
 func (r Regression) clearWeights(columns []int) {
 	for _, n := range r.Networks {
 		w := n.Layers[0].W
