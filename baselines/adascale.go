@@ -63,7 +63,7 @@ type perturbation struct {
 	Epsilon float64 `state:"epsilon,least=0"`
 }
 
-// trainingRowsAtOnce is the number of inputs that the network gets in one run.
+// trainingRowsAtOnce is the largest number of inputs that the network gets in one run.
 const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -150,9 +150,11 @@ func (n perturbation) features(ctx context.Context, b ood.Batch) (blas32.General
 	})
 }
 
-// shift measures how much a perturbation changes the largest features. It is the sum of
-// their positive values after the perturbation, plus Shift times the sum of their absolute
-// changes. Both sums are over the features that are largest before the perturbation.
+// shift measures how much a perturbation changes the largest features. Two sums are over
+// the features that are largest before the perturbation. The first is over Kept percent of
+// the features, and adds their positive values after the perturbation. The second is over
+// Shifted percent, and adds their absolute changes. The result is the first sum plus Shift
+// times the second.
 func (s *adascale) shift(before, after []float32) float64 {
 	h := len(before)
 	scratch := make([]float64, h)
@@ -181,7 +183,7 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 	if err != nil {
 		return err
 	}
-	var share positiveRatio
+	var ratios positiveRatio
 	product := s.product(b.Features)
 	z := make([]float64, len(s.Bias))
 	for i := range dst {
@@ -191,7 +193,7 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 			dst[i] = shift
 			continue
 		}
-		ratio := share.ratio(phi, s.percentile(shift))
+		ratio := ratios.ratio(phi, s.percentile(shift))
 		features, logits := 1., ratio*ratio
 		if s.Scales == scalesFeatures {
 			features, logits = math.Exp(min(ratio, maxExponent)), 1

@@ -8,7 +8,8 @@ import (
 )
 
 // correctClasses returns the predicted class of each training row, or −1 if the label
-// differs from it. Without labels, it returns all predicted classes.
+// differs from it. Without labels, it returns all predicted classes. It returns an error if
+// no row is predicted as its label.
 func correctClasses(t ood.Training) ([]int, error) {
 	classes := rows.Argmax(t.Logits)
 	correct := 0

@@ -17,7 +17,8 @@ import (
 )
 
 // TestMismatchedLabels checks that labels which match no prediction are an error, because
-// they are probably numbered differently.
+// they are probably numbered differently. It also checks negative labels and too few
+// labels.
 func TestMismatchedLabels(t *testing.T) {
 	training := newToy().training(60)
 	for _, m := range []ood.Method{method("she"), method("openmax")} {

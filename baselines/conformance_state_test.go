@@ -64,8 +64,8 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 }
 
 // damagedState checks that Restore rejects a state if a part is missing or has another type
-// or shape. If numbers in a state are changed, Restore must reject it, or the scorer must
-// not panic.
+// or an impossible shape. If numbers or lengths in a state are changed, Restore must reject
+// the state, or the scorer must not panic.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
 	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
@@ -191,7 +191,7 @@ func setEntry(a rows.Array, at int, v float64) {
 }
 
 // FuzzRestoreIntervals checks that Restore either rejects a state with a changed value, or
-// returns a model that predicts. It must not panic or loop forever.
+// returns a model that predicts. Neither Restore nor the model may panic or loop forever.
 func FuzzRestoreIntervals(f *testing.F) {
 	x, y := stepRows(60, 1)
 	var states []rows.State

@@ -340,7 +340,8 @@ func (c conformance) seed(t *testing.T) {
 }
 
 // betterThanChance checks that a detector separates OOD rows from in-distribution rows, or
-// that an interval method predicts better than constant quantiles.
+// that an interval method predicts better than constant quantiles. A control that sees no
+// OOD rows must not separate them.
 func (c conformance) betterThanChance(t *testing.T) {
 	training := c.many
 	if c.Needs.Targets {
@@ -567,9 +568,9 @@ func (c conformance) targets(t *testing.T) {
 			t.Errorf("%s: it fits", what)
 		}
 	}
-	three := c.training
-	three.Levels = []float64{.1, .5, .9}
-	if _, err := c.refit(three); c.Needs.Ends != (err != nil) {
+	threeLevels := c.training
+	threeLevels.Levels = []float64{.1, .5, .9}
+	if _, err := c.refit(threeLevels); c.Needs.Ends != (err != nil) {
 		t.Errorf("three levels: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 func TestGeometricalDistance(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 2), Bias: []float32{.5, -1, 0}}
 	copy(last.Weight.Data, []float32{3, 4, 0, -1, 1, 1})
-	one := func(float64) float64 { return 1 }
-	network := twoLayers{activation: func(v float64) float64 { return v }, slope: one, last: last}
+	unitSlope := func(float64) float64 { return 1 }
+	network := twoLayers{activation: func(v float64) float64 { return v }, slope: unitSlope, last: last}
 	x := []float32{2, 1, -1, -3, 30, 40}
 	b, err := network.Forward(background, ood.BlockOf([]int{3, 2}, x))
 	if err != nil {

@@ -63,7 +63,7 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any,
 func (s *isolationForest) Restored() error { return s.Trees.Fit(s.Width, len(s.Paths)) }
 
 func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	whole := trees.SearchPath(s.Samples) * float64(len(s.Trees))
+	expectedSum := trees.SearchPath(s.Samples) * float64(len(s.Trees))
 	for i := range dst {
 		x, paths, sum := row(b.Features, i), s.Paths, 0.
 		for _, t := range s.Trees {
@@ -73,8 +73,8 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 		// SearchPath is 0 if each tree has a single training row. Such trees cannot
 		// separate anything, so all scores are 0.5.
 		dst[i] = .5
-		if whole > 0 {
-			dst[i] = math.Exp2(-sum / whole)
+		if expectedSum > 0 {
+			dst[i] = math.Exp2(-sum / expectedSum)
 		}
 		if slices.ContainsFunc(x, func(v float32) bool { return v != v }) {
 			dst[i] = math.NaN()
@@ -88,9 +88,9 @@ func (s *isolationForest) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if err != nil {
 		return paths, err
 	}
-	sum, whole := paths.Sum(), trees.SearchPath(s.Samples)*float64(len(s.Trees))
-	if whole > 0 {
-		return sum.Mul(-math.Ln2 / whole).Exp(), nil
+	sum, expectedSum := paths.Sum(), trees.SearchPath(s.Samples)*float64(len(s.Trees))
+	if expectedSum > 0 {
+		return sum.Mul(-math.Ln2 / expectedSum).Exp(), nil
 	}
 	return sum.Mul(0.).Add(.5), nil
 }

@@ -87,14 +87,14 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 func (s *neco) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	y := dense.Project(b.Features, s.Mean, s.Components)
 	for i := range dst {
-		var all float64
+		var square float64
 		for j, v := range row(b.Features, i) {
 			z := (float64(v) - s.Mean[j]) * s.Scale[j]
-			all += z * z
+			square += z * z
 		}
 		dst[i] = 0
-		if all != 0 {
-			dst[i] = -math.Sqrt(dense.SquaredNorm(dense.Row(y, i)) / all)
+		if square != 0 {
+			dst[i] = -math.Sqrt(dense.SquaredNorm(dense.Row(y, i)) / square)
 		}
 		if s.MaxLogit {
 			dst[i] *= softmax.New(row(b.Logits, i), 1).Max

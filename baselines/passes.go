@@ -15,7 +15,8 @@ import (
 )
 
 // maxPassOutputs limits the outputs that are in memory at once: rows × passes × outputs per
-// row.
+// row. It also limits the weights that one matrix product reads: passes × outputs ×
+// features.
 const maxPassOutputs = 4 << 20
 
 // lastLayerPasses applies dropout to the features before the last layer. A pass uses one

@@ -8,8 +8,8 @@ import (
 )
 
 func TestLastLayerOfManyOutputs(t *testing.T) {
-	// The outputs exceed maxPassOutputs, so passes are grouped and rows are divided into
-	// blocks.
+	// Both the weights and the outputs of all passes exceed maxPassOutputs, so passes are
+	// grouped and rows are divided into blocks.
 	h, c, n := 24, 200, 24
 	last := &ood.Linear{Weight: zeros(c, h)}
 	for i := range last.Weight.Data {

@@ -56,9 +56,9 @@ func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		q := dst[i] / s.Rows
 		kappa := q / (1 + q)
 		var sum float64
-		all := floats.LogSumExp(z)
+		logSum := floats.LogSumExp(z)
 		for _, v := range z {
-			p := min(max(math.Exp(v-all), minProbability), 1-minProbability)
+			p := min(max(math.Exp(v-logSum), minProbability), 1-minProbability)
 			sum += p / (p + (1-p)*math.Pow(p, kappa))
 		}
 		dst[i] = math.Log(sum) / math.Log(float64(len(z)))

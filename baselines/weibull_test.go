@@ -10,7 +10,7 @@ import (
 )
 
 // TestFitWeibull checks that parameters near the fitted ones do not have a higher
-// likelihood.
+// likelihood. It also compares probabilities with the distribution of gonum.
 func TestFitWeibull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, spread := range []float64{1e-6, 1, 100} {
