@@ -93,18 +93,18 @@ func newWatchers(calibration []float64, seed uint64) ([]watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []watcher{m}
+	watchers := []watcher{m}
 	ranks := newSequentialRanks(calibration, rand.New(rand.NewPCG(seed, 2)).Float64)
 	var p float64
 	for i, m := range martingales() {
-		all = append(all, watcher{m.name, func(score float64) {
+		watchers = append(watchers, watcher{m.name, func(score float64) {
 			if i == 0 {
 				p = ranks.pValue(score)
 			}
 			m.add(p)
 		}, m.alarm}, watcher{m.name + ", restarted", func(float64) {}, m.alarmRestarted})
 	}
-	return all, nil
+	return watchers, nil
 }
 
 // drift collects results for streams that change after rowsBefore rows.
@@ -123,24 +123,24 @@ type drift struct {
 // measure watches one stream. next returns the score of row t, and false at the end of the
 // stream.
 func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (float64, bool)) error {
-	all, err := newWatchers(calibration, seed)
+	watchers, err := newWatchers(calibration, seed)
 	if err != nil {
 		return err
 	}
 	if d.delays == nil {
 		d.delays, d.earlyAlarms = map[string][]float64{}, map[string]int{}
-		for _, w := range all {
+		for _, w := range watchers {
 			d.order = append(d.order, w.name)
 		}
 	}
 	d.streams++
 	noticed := map[string]bool{}
-	for t := 0; len(noticed) < len(all) && t < d.rowsBefore+d.rows; t++ {
+	for t := 0; len(noticed) < len(watchers) && t < d.rowsBefore+d.rows; t++ {
 		score, ok := next(t)
 		if !ok {
 			break
 		}
-		for _, w := range all {
+		for _, w := range watchers {
 			w.add(score)
 			if !noticed[w.name] && w.alarm(delta) {
 				noticed[w.name] = true

@@ -49,11 +49,11 @@ func logSum(values ...float64) float64 {
 
 // martingales returns nonconform's martingales with their default parameters.
 func martingales() []*martingale {
-	all := []*martingale{{name: "power", bet: power}, {name: "mixture", bet: mixture()}, {name: "jumper", bet: jumper()}}
-	for _, m := range all {
+	list := []*martingale{{name: "power", bet: power}, {name: "mixture", bet: mixture()}, {name: "jumper", bet: jumper()}}
+	for _, m := range list {
 		m.logActive = math.Inf(-1)
 	}
-	return all
+	return list
 }
 
 func power(p float64) float64 { return math.Log(.5) - .5*math.Log(p) }

@@ -207,9 +207,9 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 	m.DigitPValues, m.FlaggedDigits = histogram(digitPredictions)
 	m.LetterPValues, m.FlaggedLetters = histogram(letterPredictions)
 
-	example := func(d batch, all []attach.Prediction, i int) (Example, error) {
+	example := func(d batch, predictions []attach.Prediction, i int) (Example, error) {
 		pixels, err := greyPixels(d.set, i)
-		p := all[i]
+		p := predictions[i]
 		e := Example{Pixels: pixels, Class: p.Class, Confidence: p.Confidence, PValue: p.PValue, Flag: p.Flag, Label: -1, Set: p.Set}
 		if d.Labels != nil {
 			e.Label = d.Labels[i]
@@ -222,12 +222,12 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 	// Select three digits that pass, and three letters that are flagged although the model
 	// is confident. Take the first examples with little noise from different classes.
 	for _, part := range []struct {
-		d    batch
-		all  []attach.Prediction
-		flag bool
+		d           batch
+		predictions []attach.Prediction
+		flag        bool
 	}{{test, digitPredictions, false}, {letters, letterPredictions, true}} {
 		count, seen := 0, map[int]bool{}
-		for i, p := range part.all {
+		for i, p := range part.predictions {
 			if count == 3 {
 				break
 			}
@@ -235,7 +235,7 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 			if p.Flag != part.flag || p.Flag && p.PValue > .03 || p.Confidence < .95 || p.Confidence > .9994 || seen[p.Class] || letter || !part.flag && p.Class != part.d.Labels[i] {
 				continue
 			}
-			e, err := example(part.d, part.all, i)
+			e, err := example(part.d, part.predictions, i)
 			if err != nil {
 				return err
 			}
@@ -273,8 +273,8 @@ func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.
 		}
 	}
 
-	scores := func(all []attach.Prediction) (s []float64) {
-		for _, p := range all {
+	scores := func(predictions []attach.Prediction) (s []float64) {
+		for _, p := range predictions {
 			s = append(s, p.Score)
 		}
 		return s
@@ -302,9 +302,9 @@ func (m *Measured) addVerdict(name string, target float64, hits, rows int) {
 	m.Verdicts = append(m.Verdicts, Verdict{name, target, hits, rows, low, high})
 }
 
-func histogram(all []attach.Prediction) (counts []int, flagged int) {
+func histogram(predictions []attach.Prediction) (counts []int, flagged int) {
 	counts = make([]int, 20)
-	for _, p := range all {
+	for _, p := range predictions {
 		counts[min(int(math.Ceil(p.PValue*20-1e-9))-1, 19)]++
 		if p.Flag {
 			flagged++

@@ -19,7 +19,7 @@ const corruptBlockRows = 128
 // with fewer than 4 pixels in height or width all get noise. See corruptedInputs for the
 // amounts.
 func corruptImages(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64) (ood.Batch, error) {
-	var all ood.Batch
+	var corrupted ood.Batch
 	var c *corruption
 	for x, err := range in.Blocks(ctx, corruptBlockRows) {
 		if err != nil {
@@ -33,11 +33,11 @@ func corruptImages(ctx context.Context, network ood.Network, in ood.Inputs, seed
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		if err := batchparts.Append(&all, b); err != nil {
+		if err := batchparts.Append(&corrupted, b); err != nil {
 			return ood.Batch{}, err
 		}
 	}
-	return all, nil
+	return corrupted, nil
 }
 
 // corruption corrupts images of one shape.

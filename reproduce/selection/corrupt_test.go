@@ -61,11 +61,11 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 func makeCorruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
 	t.Helper()
 	before := slices.Clone(training.Features.Data)
-	all := mustMakeTasks(t, corruptedInputs, training)
+	tasks := mustMakeTasks(t, corruptedInputs, training)
 	if !slices.Equal(training.Features.Data, before) {
 		t.Error("the rows to select with were changed")
 	}
-	in, out = all[0].in, all[0].out
+	in, out = tasks[0].in, tasks[0].out
 	if in.Len() != out.Len() || in.Len() != training.Len()/5 {
 		t.Fatalf("%d rows in-domain and %d corrupted of %d", in.Len(), out.Len(), training.Len())
 	}
@@ -156,8 +156,8 @@ func corruptionKind(t *testing.T, original, corrupted []float32, height, width i
 // last as with channels first.
 func TestCorruptedChannelsLast(t *testing.T) {
 	training, _ := networkRows(200, 3, 8, 8)
-	_, first := makeCorruptedRows(t, training)
-	last := training
+	_, channelsFirst := makeCorruptedRows(t, training)
+	channelsLast := training
 	x := training.Features
 	reordered := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, len(x.Data))}
 	for i := range x.Rows {
@@ -165,11 +165,11 @@ func TestCorruptedChannelsLast(t *testing.T) {
 			reordered.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
 		}
 	}
-	last.Features, last.Inputs = reordered, ood.BlockOf([]int{200, 8, 8, 3}, reordered.Data)
-	_, out := makeCorruptedRows(t, last)
+	channelsLast.Features, channelsLast.Inputs = reordered, ood.BlockOf([]int{200, 8, 8, 3}, reordered.Data)
+	_, out := makeCorruptedRows(t, channelsLast)
 	identicalCount := 0
 	for i := range out.Len() {
-		a, b := rowsOf(first.Features)[i], rowsOf(out.Features)[i]
+		a, b := rowsOf(channelsFirst.Features)[i], rowsOf(out.Features)[i]
 		identical := true
 		for j := range a {
 			identical = identical && a[j] == b[j%64*3+j/64]

@@ -36,18 +36,18 @@ func classRows(n int) ood.Training {
 // mustMakeTasks returns the tasks of a criterion and checks that their batches are valid.
 func mustMakeTasks(t *testing.T, criterion string, training ood.Training) []task {
 	t.Helper()
-	all, err := makeTasks(t.Context(), criterion, training)
+	tasks, err := makeTasks(t.Context(), criterion, training)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, task := range all {
+	for _, task := range tasks {
 		for _, b := range []ood.Batch{task.training.Batch, task.in, task.out} {
 			if err := batchparts.Validate(b); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return all
+	return tasks
 }
 
 func rowsOf(m blas32.General) [][]float32 {
@@ -64,12 +64,12 @@ func containsRow(rows [][]float32, r []float32) bool {
 
 func TestMixed(t *testing.T) {
 	training := classRows(60)
-	all := mustMakeTasks(t, mixedRows, training)
-	in, out := all[0].in, all[0].out
-	if all[0].training.Len() != 48 || in.Len() != 12 || out.Len() != 12 {
-		t.Fatalf("%d rows fitted with, %d in-domain and %d out-of-domain", all[0].training.Len(), in.Len(), out.Len())
+	tasks := mustMakeTasks(t, mixedRows, training)
+	in, out := tasks[0].in, tasks[0].out
+	if tasks[0].training.Len() != 48 || in.Len() != 12 || out.Len() != 12 {
+		t.Fatalf("%d rows fitted with, %d in-domain and %d out-of-domain", tasks[0].training.Len(), in.Len(), out.Len())
 	}
-	fitted, heldOut := rowsOf(all[0].training.Features), rowsOf(in.Features)
+	fitted, heldOut := rowsOf(tasks[0].training.Features), rowsOf(in.Features)
 	for _, r := range heldOut {
 		if containsRow(fitted, r) {
 			t.Errorf("row %v is both fitted with and measured on", r)
@@ -100,8 +100,8 @@ func TestMixed(t *testing.T) {
 
 func TestShuffled(t *testing.T) {
 	training := classRows(600)
-	all := mustMakeTasks(t, shuffledRows, training)
-	in, out := rowsOf(all[0].in.Features), rowsOf(all[0].out.Features)
+	tasks := mustMakeTasks(t, shuffledRows, training)
+	in, out := rowsOf(tasks[0].in.Features), rowsOf(tasks[0].out.Features)
 	for j := range 2 {
 		column := func(rows [][]float32) (values []float32) {
 			for _, r := range rows {
@@ -135,12 +135,12 @@ func TestShuffled(t *testing.T) {
 
 func TestHeldOutClasses(t *testing.T) {
 	training := classRows(60)
-	all := mustMakeTasks(t, heldOutClasses, training)
-	if len(all) != 3 {
-		t.Fatalf("%d folds of 3 classes", len(all))
+	tasks := mustMakeTasks(t, heldOutClasses, training)
+	if len(tasks) != 3 {
+		t.Fatalf("%d folds of 3 classes", len(tasks))
 	}
 	total := 0
-	for _, s := range all {
+	for _, s := range tasks {
 		in, out := s.in, s.out
 		total += out.Len()
 		for _, b := range []ood.Batch{s.training.Batch, in, out} {

@@ -57,7 +57,7 @@ func rules() []rule {
 // method with its defaults separates in-distribution rows from pseudo-outliers, as a mean
 // over the tasks of the criterion. A method that fails on any task has no entry.
 func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (map[string]map[string]float64, error) {
-	all := map[string]map[string]float64{}
+	aurocs := map[string]map[string]float64{}
 	for _, criterion := range criteria() {
 		tasks, err := makeTasks(ctx, criterion, t)
 		if err != nil {
@@ -81,9 +81,9 @@ func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (ma
 				delete(means, name)
 			}
 		}
-		all[criterion] = means
+		aurocs[criterion] = means
 	}
-	return all, nil
+	return aurocs, nil
 }
 
 // candidate holds the result of one method under a rule.
@@ -95,30 +95,30 @@ type candidate struct {
 
 // rank returns the methods that have an AUROC for every criterion, best first.
 func (r rule) rank(methods []ood.Method, aurocs map[string]map[string]float64) ([]candidate, error) {
-	var all []candidate
+	var candidates []candidate
 	for _, m := range methods {
 		lacks := func(criterion string) bool { _, ok := aurocs[criterion][m.Name]; return !ok }
 		if !slices.ContainsFunc(r.criteria, lacks) {
-			all = append(all, candidate{method: m.Name})
+			candidates = append(candidates, candidate{method: m.Name})
 		}
 	}
-	if len(all) == 0 {
+	if len(candidates) == 0 {
 		return nil, errors.New("no method to choose from")
 	}
 	for _, criterion := range r.criteria {
-		x := make([]float64, len(all))
-		for i, c := range all {
+		x := make([]float64, len(candidates))
+		for i, c := range candidates {
 			x[i] = aurocs[criterion][c.method]
 		}
 		for i, rank := range descendingRanks(x) {
-			all[i].auroc += x[i] / float64(len(r.criteria))
-			all[i].rank += rank / float64(len(r.criteria))
+			candidates[i].auroc += x[i] / float64(len(r.criteria))
+			candidates[i].rank += rank / float64(len(r.criteria))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.auroc, a.auroc))
 	})
-	return all, nil
+	return candidates, nil
 }
 
 // descendingRanks ranks the largest value as 1. Equal values share the mean of their ranks.

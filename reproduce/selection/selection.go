@@ -84,7 +84,7 @@ func selectAndReport(ctx context.Context, p *networks.Plan, results *experiment.
 	for _, m := range p.Methods {
 		names = append(names, m.Name)
 	}
-	var all []record
+	var records []record
 	for i, n := range p.Networks {
 		k := key{Network: n.Name, SHA256: n.SHA256, Methods: strings.Join(names, ","), Rows: p.Rows, Seed: p.Seed}
 		r, err := results.Of(k, func() (record, error) {
@@ -98,15 +98,15 @@ func selectAndReport(ctx context.Context, p *networks.Plan, results *experiment.
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.Name, err)
 		}
-		all = append(all, r)
+		records = append(records, r)
 	}
 	for _, line := range p.NotRun {
 		fmt.Fprintln(p.Stdout, line)
 	}
-	rules := byRegret(all)
-	printRegrets(p.Stdout, rules, len(all))
+	rules := byRegret(records)
+	printRegrets(p.Stdout, rules, len(records))
 	lines := [][]string{{"network", "choice", "method", "auroc", "best_auroc", "regret"}}
-	for _, r := range all {
+	for _, r := range records {
 		for _, c := range r.Choices {
 			lines = append(lines, experiment.Cells(6, r.Network, c.By, c.Method, c.AUROC, r.Best, r.Best-c.AUROC))
 		}
@@ -178,9 +178,9 @@ type regretSummary struct {
 func (l regretSummary) mean() float64 { return stat.Mean(l.regrets, nil) }
 
 // byRegret returns the regrets of every rule, in ascending order of the mean.
-func byRegret(all []record) []regretSummary {
+func byRegret(records []record) []regretSummary {
 	var list []regretSummary
-	for _, r := range all {
+	for _, r := range records {
 		for _, c := range r.Choices {
 			i := slices.IndexFunc(list, func(l regretSummary) bool { return l.rule == c.By })
 			if i < 0 {

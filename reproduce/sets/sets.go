@@ -54,12 +54,12 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 	if b.Labels == nil || b.Logits.Rows == 0 || cal < 1 || cal >= b.Len() {
 		return fmt.Errorf("%s: its %d rows need logits and labels, and are to be more than the %d to calibrate on", path, b.Len(), cal)
 	}
-	all, err := calibrate.NewClassCalibration(b.Logits, b.Labels)
+	allRows, err := calibrate.NewClassCalibration(b.Logits, b.Labels)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	fmt.Fprintf(s.Stdout, "%s: %d rows of %d classes, %.3f of them right, %d to calibrate on; %d splits\n",
-		strings.TrimSuffix(filepath.Base(path), ".npz"), b.Len(), b.Logits.Cols, 1-acceptanceAbove(all, 0).errorRate, cal, s.Seeds)
+		strings.TrimSuffix(filepath.Base(path), ".npz"), b.Len(), b.Logits.Cols, 1-acceptanceAbove(allRows, 0).errorRate, cal, s.Seeds)
 	for _, o := range []calibrate.SetOptions{{Score: "lac"}, {Score: "aps"}, {Score: "raps"}, {Score: "saps"}} {
 		for _, variant := range []string{"", ", smoothed", ", by class", ", by cluster"} {
 			o.Smoothed, o.ByClass, o.ByCluster = variant == ", smoothed", variant == ", by class", variant == ", by cluster"
@@ -84,11 +84,11 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 			for i := range resampled {
 				resampled[i] = rand.New(rand.NewPCG(uint64(seed), uint64(i))).IntN(b.Len())
 			}
-			threshold, err := selectRows(all, resampled).Selective(nil, epsilon)
+			threshold, err := selectRows(allRows, resampled).Selective(nil, epsilon)
 			if err != nil {
 				return err
 			}
-			selected := acceptanceAbove(all, threshold.Confidence)
+			selected := acceptanceAbove(allRows, threshold.Confidence)
 			acceptedFractions, errorRates = append(acceptedFractions, selected.fraction), append(errorRates, selected.errorRate)
 			if selected.errorRate > epsilon {
 				exceeded++
@@ -103,9 +103,9 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 // measure calibrates on cal rows and tests on the others. It returns the coverage, the mean
 // set size, and the lowest coverage of a class. Classes with fewer than 20 test rows do not
 // count for the lowest coverage.
-func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
-	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(all.Len())
-	calibration, test := all.Select(order[:cal]), all.Select(order[cal:])
+func measure(allRows ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
+	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(allRows.Len())
+	calibration, test := allRows.Select(order[:cal]), allRows.Select(order[cal:])
 	c, err := calibrate.NewClassCalibration(calibration.Logits, calibration.Labels)
 	if err != nil {
 		panic(err) // run checked all rows before
@@ -114,7 +114,7 @@ func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, wor
 	if err != nil {
 		panic(err)
 	}
-	hits, rows := make([]float64, all.Logits.Cols), make([]float64, all.Logits.Cols)
+	hits, rows := make([]float64, allRows.Logits.Cols), make([]float64, allRows.Logits.Cols)
 	for i, set := range s.Predict(test.Logits, uint64(cal)) {
 		y := test.Labels[i]
 		rows[y]++

@@ -31,11 +31,11 @@ func paperRows() []paperRow {
 	// The grid repeats the configuration with logits for three temperatures, although the
 	// logits do not depend on the temperature.
 	margins := func(shared ood.Params) []ood.Params {
-		all := product(shared, axis{"temperature", []any{1., 2., 10.}})
+		grid := product(shared, axis{"temperature", []any{1., 2., 10.}})
 		for range 3 {
-			all = append(all, product(shared, axis{"logits", []any{true}})...)
+			grid = append(grid, product(shared, axis{"logits", []any{true}})...)
 		}
-		return all
+		return grid
 	}
 	smallGrid := product(nil, axis{"k", []any{100., 1000.}}, axis{"epochs", []any{10., 100.}})
 	pca := func(square bool) []ood.Params {

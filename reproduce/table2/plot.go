@@ -15,9 +15,9 @@ import (
 
 // plotPairs plots AUROCs as a heat map of methods by pairs. The best method is at the top,
 // and the mean over all pairs is at the left.
-func plotPairs(pairs []pair, all []methodSummary, path string) error {
+func plotPairs(pairs []pair, summaries []methodSummary, path string) error {
 	var shown []methodSummary
-	for _, s := range all {
+	for _, s := range summaries {
 		if s.pairs > 0 {
 			shown = append(shown, s)
 		}

@@ -18,7 +18,7 @@ import (
 
 func (s *settings) report(results *store) error {
 	pairs := s.pairs(results)
-	all := summariseMethods(s.Methods, pairs)
+	summaries := summariseMethods(s.Methods, pairs)
 	text := new(strings.Builder)
 	s.printHead(text)
 	if s.grid == "paper" {
@@ -32,7 +32,7 @@ func (s *settings) report(results *store) error {
 		s.printNetwork(text, pairs[i:next])
 		i = next
 	}
-	s.printSummary(text, all, pairs)
+	s.printSummary(text, summaries, pairs)
 	s.printNotes(text, pairs)
 	if _, err := io.WriteString(s.Stdout, text.String()); err != nil {
 		return err
@@ -44,10 +44,10 @@ func (s *settings) report(results *store) error {
 	if err := experiment.WriteCSV(path+".csv", s.pairLines(pairs)); err != nil {
 		return err
 	}
-	if err := experiment.WriteCSV(path+"-summary.csv", summaryLines(all, len(pairs))); err != nil {
+	if err := experiment.WriteCSV(path+"-summary.csv", summaryLines(summaries, len(pairs))); err != nil {
 		return err
 	}
-	return plotPairs(pairs, all, path)
+	return plotPairs(pairs, summaries, path)
 }
 
 func (s *settings) printHead(w io.Writer) {
@@ -188,7 +188,7 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 	return experiment.WriteCSV(path+".csv", lines)
 }
 
-func (s *settings) printSummary(w io.Writer, all []methodSummary, pairs []pair) {
+func (s *settings) printSummary(w io.Writer, summaries []methodSummary, pairs []pair) {
 	fmt.Fprintf(w, "\nOver all %d pairs of a network and an OOD set\n", len(pairs))
 	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
 		"rank", "method", "pairs", "mean", networks.OtherClasses, "other sets", "mean rank", "first", "worst gap", "on")
@@ -196,7 +196,7 @@ func (s *settings) printSummary(w io.Writer, all []methodSummary, pairs []pair) 
 	for _, m := range s.Methods {
 		marked[m.Name] = markedName(m)
 	}
-	for _, s := range all {
+	for _, s := range summaries {
 		if s.pairs == 0 {
 			fmt.Fprintf(w, "  %4s %-28s %5d\n", "", marked[s.method], 0)
 			continue
@@ -213,16 +213,16 @@ func (s *settings) printSummary(w io.Writer, all []methodSummary, pairs []pair) 
 	}
 	fmt.Fprintln(w)
 	ranked := 0
-	for _, s := range all {
+	for _, s := range summaries {
 		ranked = max(ranked, s.rankByMean)
 	}
-	for _, s := range all {
+	for _, s := range summaries {
 		if strings.HasPrefix(s.method, "certificates") && s.rankByMean > 0 {
 			fmt.Fprintf(w, "%s: rank %d of %d single-model methods by mean AUROC, mean rank %.1f\n", s.method, s.rankByMean, ranked, s.rank)
 		}
 	}
 	for name := range strings.SplitSeq(s.attached, ",") {
-		if line := verdict(name, all); line != "" {
+		if line := verdict(name, summaries); line != "" {
 			fmt.Fprintln(w, line)
 		}
 	}
@@ -233,14 +233,14 @@ func (s *settings) printSummary(w io.Writer, all []methodSummary, pairs []pair) 
 func (s *settings) printNotes(w io.Writer, pairs []pair) {
 	type note struct{ network, kind string }
 	var order []note
-	all := map[note][]compare.Skipped{}
+	notes := map[note][]compare.Skipped{}
 	add := func(network, kind string, s compare.Skipped) {
 		n := note{network, kind}
-		if all[n] == nil {
+		if notes[n] == nil {
 			order = append(order, n)
 		}
-		if !slices.Contains(all[n], s) {
-			all[n] = append(all[n], s)
+		if !slices.Contains(notes[n], s) {
+			notes[n] = append(notes[n], s)
 		}
 	}
 	for _, q := range pairs {
@@ -259,7 +259,7 @@ func (s *settings) printNotes(w io.Writer, pairs []pair) {
 		}
 	}
 	for _, n := range order {
-		for _, a := range report.Together(all[n]) {
+		for _, a := range report.Together(notes[n]) {
 			fmt.Fprintf(w, "%s, %s (%s): %s\n", n.network, n.kind, a.Reason, a.Name)
 		}
 	}
@@ -292,11 +292,11 @@ func meanOrBlank(s compare.Summary, n int, text func(v float64, n int) string) s
 	return text(s.Mean, n)
 }
 
-func summaryLines(all []methodSummary, pairs int) [][]string {
+func summaryLines(summaries []methodSummary, pairs int) [][]string {
 	lines := [][]string{{
 		"rank", "method", "competes", "pairs", "of_pairs", "auroc", "auroc_other_classes", "auroc_other_sets", "mean_rank", "first", "worst_gap", "worst_on", "worst_to",
 	}}
-	for _, s := range all {
+	for _, s := range summaries {
 		var worst gap
 		if s.pairs > 0 {
 			worst = s.worst()

@@ -50,7 +50,7 @@ func (p pair) measured() bool {
 
 // pairs collects the results of each pair.
 func (s *settings) pairs(results *store) []pair {
-	var all []pair
+	var pairs []pair
 	for _, n := range s.Networks {
 		for _, out := range n.Outs() {
 			p := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
@@ -82,10 +82,10 @@ func (s *settings) pairs(results *store) []pair {
 					}
 				}
 			}
-			all = append(all, p)
+			pairs = append(pairs, p)
 		}
 	}
-	return all
+	return pairs
 }
 
 func cellOf(records []record) cell {
@@ -156,7 +156,7 @@ func (s methodSummary) worst() gap { return s.gaps[0] }
 // summariseMethods returns the methods in descending order of the mean AUROC. Methods
 // without results come last.
 func summariseMethods(methods []ood.Method, pairs []pair) []methodSummary {
-	var all []methodSummary
+	var summaries []methodSummary
 	for _, m := range methods {
 		s := methodSummary{method: m.Name, competes: competes(m)}
 		var aurocs, classes, sets []float64
@@ -182,22 +182,22 @@ func summariseMethods(methods []ood.Method, pairs []pair) []methodSummary {
 		s.rank /= float64(max(s.pairs, 1))
 		s.mean, s.otherClasses, s.otherSets = summarise(aurocs).Mean, summarise(classes), summarise(sets)
 		slices.SortStableFunc(s.gaps, func(a, b gap) int { return cmp.Compare(b.size, a.size) })
-		all = append(all, s)
+		summaries = append(summaries, s)
 	}
-	slices.SortStableFunc(all, func(a, b methodSummary) int {
+	slices.SortStableFunc(summaries, func(a, b methodSummary) int {
 		if (a.pairs == 0) != (b.pairs == 0) {
 			return cmp.Compare(experiment.Indicator(a.pairs == 0), experiment.Indicator(b.pairs == 0))
 		}
 		return cmp.Compare(b.mean, a.mean)
 	})
 	rank := 0
-	for i := range all {
-		if all[i].competes && all[i].pairs == len(pairs) {
+	for i := range summaries {
+		if summaries[i].competes && summaries[i].pairs == len(pairs) {
 			rank++
-			all[i].rankByMean = rank
+			summaries[i].rankByMean = rank
 		}
 	}
-	return all
+	return summaries
 }
 
 // gapToBest returns the gap of a method to the best competing one. It also counts the
@@ -227,14 +227,14 @@ const wideGap = .02
 // method, and the largest gap on any pair. The other method must compete, must not have
 // the name fused, and must have results on at least as many pairs. Each pair with a gap
 // above wideGap has a further line. The text is empty if the method was not measured.
-func verdict(name string, all []methodSummary) string {
-	i := slices.IndexFunc(all, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
+func verdict(name string, summaries []methodSummary) string {
+	i := slices.IndexFunc(summaries, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {
 		return ""
 	}
-	s := all[i]
+	s := summaries[i]
 	line := fmt.Sprintf("%s: mean AUROC %s", name, experiment.Short(s.mean, 4))
-	rivals := slices.DeleteFunc(slices.Clone(all), func(r methodSummary) bool {
+	rivals := slices.DeleteFunc(slices.Clone(summaries), func(r methodSummary) bool {
 		return r.method == name || r.method == "fused" || !r.competes || r.pairs < s.pairs
 	})
 	if len(rivals) > 0 {

@@ -101,9 +101,9 @@ func TestStandings(t *testing.T) {
 		}},
 	}
 	methods := []ood.Method{{Name: "certificates"}, {Name: "knn"}, {Name: "energy"}, {Name: "oracle", Control: true}, {Name: "largest"}}
-	all := summariseMethods(methods, pairs)
+	summaries := summariseMethods(methods, pairs)
 	got := map[string]methodSummary{}
-	for _, s := range all {
+	for _, s := range summaries {
 		got[s.method] = s
 	}
 	approxEqual := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
@@ -140,7 +140,7 @@ func TestStandings(t *testing.T) {
 	}
 	want := "certificates: mean AUROC .8750, best single .8250 (knn), worst gap .1000 (net / other-classes, to knn), over 2 pairs\n" +
 		"  more than .02 below the best: .1000 (net / other-classes, to knn)\n  more than .02 below the best: .0400 (net / far, to largest)"
-	if line := verdict("certificates", all); line != want {
+	if line := verdict("certificates", summaries); line != want {
 		t.Errorf("%q, want %q", line, want)
 	}
 }

@@ -97,11 +97,11 @@ func fixedPairs() map[string][2][]float64 {
 	}
 	for i := 1.; i <= 300; i++ {
 		u, v := math.Mod(i*0.6180339887498949, 1), math.Mod(i*0.41421356237309515, 1)
-		logistic, even := math.Log(u/(1-u)), 2*u-1
+		logistic, uniform := math.Log(u/(1-u)), 2*u-1
 		add("linear", logistic*logistic*logistic, 0.02*logistic*logistic*logistic+2*v)
-		add("additive", even, even*even*even+even+0.6*v)
+		add("additive", uniform, uniform*uniform*uniform+uniform+0.6*v)
 		add("saturated", logistic, math.Tanh(logistic)+0.1*math.Log(v/(1-v)))
-		add("scaled", even, even*even*(1+0.6*v))
+		add("scaled", uniform, uniform*uniform*(1+0.6*v))
 	}
 	return pairs
 }

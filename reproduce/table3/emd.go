@@ -61,9 +61,9 @@ func embeddingChange(x, y, u, v []float64, sigma float64) (float64, error) {
 	}
 	kym.Mul(ky, &m)
 	mku.Mul(&m, ku)
-	moved := inner(&kym, &mku)
-	toSample := inner(kx, ky) - 2*inner(&kym, kxu) + moved
-	toUniform := moved - 2*inner(kyv, &mku) + inner(ku, kv)
+	squaredNorm := inner(&kym, &mku)
+	toSample := inner(kx, ky) - 2*inner(&kym, kxu) + squaredNorm
+	toUniform := squaredNorm - 2*inner(kyv, &mku) + inner(ku, kv)
 	return (toSample + toUniform) / (n * n), nil
 }
 

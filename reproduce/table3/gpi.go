@@ -138,17 +138,17 @@ func descriptionParts(x, y, params, gradient []float64) (parts [4]float64, err e
 		return parts, err
 	}
 	// u is K⁻¹ times the derivative of part 2 by alpha = K⁻¹y.
-	var moved, u mat.VecDense
-	moved.MulVec(kernelSlopes.T(), &derivatives)
-	if err := chol.SolveVecTo(&u, &moved); err != nil {
+	var alphaGradient, u mat.VecDense
+	alphaGradient.MulVec(kernelSlopes.T(), &derivatives)
+	if err := chol.SolveVecTo(&u, &alphaGradient); err != nil {
 		return parts, err
 	}
-	back := u.RawVector().Data
+	solved := u.RawVector().Data
 	copy(gradient, make([]float64, 3))
 	copy(gradient[3:], e)
 	for i := range n {
 		// On the diagonal, the kernel depends only on the magnitude.
-		gradient[0] += 2 * magnitude * ((inverse.At(i, i)-a[i]*a[i])/2 - back[i]*a[i])
+		gradient[0] += 2 * magnitude * ((inverse.At(i, i)-a[i]*a[i])/2 - solved[i]*a[i])
 		values, inverses, changes := k.RawSymmetric().Data[i*n:(i+1)*n], inverse.RawSymmetric().Data[i*n:(i+1)*n], kernelSlopes.RawRowView(i)
 		for j := i + 1; j < n; j++ {
 			value, slope := values[j], changes[j]
@@ -156,7 +156,7 @@ func descriptionParts(x, y, params, gradient []float64) (parts [4]float64, err e
 			scaledDistance := de * de * precisionE
 			// Rows i and j contribute through k and through ∂k/∂e, which changes its sign
 			// when i and j swap. One step adds the contributions of (i, j) and (j, i).
-			kernelGradient := inverses[j] - a[i]*a[j] - back[i]*a[j] - back[j]*a[i]
+			kernelGradient := inverses[j] - a[i]*a[j] - solved[i]*a[j] - solved[j]*a[i]
 			slopeGradient := slopes[i]*a[j] - slopes[j]*a[i]
 			gradient[0] += 2 * (kernelGradient*value + slopeGradient*slope)
 			gradient[1] += dx * dx * precisionX * (kernelGradient*value + slopeGradient*slope)
@@ -217,11 +217,11 @@ func regressionNoise(x, y []float64) ([]float64, error) {
 		}
 		return floats.Dot(y, a)/2 + chol.LogDet()/2, nil
 	}
-	best := []float64{math.Log(.4), 0, math.Log(.2)}
-	if _, err := minimise(evidence, best); err != nil {
+	params := []float64{math.Log(.4), 0, math.Log(.2)}
+	if _, err := minimise(evidence, params); err != nil {
 		return nil, err
 	}
-	if _, err := evidence(best, nil); err != nil {
+	if _, err := evidence(params, nil); err != nil {
 		return nil, err
 	}
 	return zScores(noise), nil

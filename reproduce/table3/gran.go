@@ -69,7 +69,7 @@ func residualEnergy(x, y []float64) (float64, error) {
 	half.Mul(vectors.T(), ky)
 	rotated.Mul(&half, &vectors)
 	n := len(x)
-	best, leastLoss := 0., math.Inf(1)
+	bestTau, leastLoss := 0., math.Inf(1)
 	for power := -7.; power <= 7; power += 14. / 9 {
 		// The loss uses the diagonal of (I−H)·ky·(I−H), with H = kx·(kx+τI)⁻¹ and the
 		// penalty τ.
@@ -93,22 +93,22 @@ func residualEnergy(x, y []float64) (float64, error) {
 			loss += residual / (oneMinusLeverage * oneMinusLeverage)
 		}
 		if loss < leastLoss {
-			best, leastLoss = tau, loss
+			bestTau, leastLoss = tau, loss
 		}
 	}
 	// Transform rotated to the kernel matrix of the residuals, in the basis of the
 	// eigenvectors.
 	for i := range n {
 		for j := range n {
-			rotated.Set(i, j, rotated.At(i, j)*best/(values[i]+best)*best/(values[j]+best))
+			rotated.Set(i, j, rotated.At(i, j)*bestTau/(values[i]+bestTau)*bestTau/(values[j]+bestTau))
 		}
 	}
-	first, err := leadingEigenvector(&rotated)
+	eigenvector, err := leadingEigenvector(&rotated)
 	if err != nil {
 		return 0, err
 	}
 	var component mat.VecDense
-	component.MulVec(&vectors, mat.NewVecDense(n, first))
+	component.MulVec(&vectors, mat.NewVecDense(n, eigenvector))
 	return energyOfNormality(component.RawVector().Data), nil
 }
 

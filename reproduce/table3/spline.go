@@ -60,7 +60,7 @@ var errSingular = errors.New("a regression has no solution: the values of a vari
 // residuals returns y minus its smooth fit, with the penalty of least generalised
 // cross-validation error.
 func (s smoother) residuals(y []float64) ([]float64, error) {
-	best, leastGCV := []float64(nil), math.Inf(1)
+	bestResiduals, leastGCV := []float64(nil), math.Inf(1)
 	for power := -4.; power <= 6; power++ {
 		chol, err := s.factor(math.Pow(10, power))
 		if err != nil {
@@ -73,13 +73,13 @@ func (s smoother) residuals(y []float64) ([]float64, error) {
 		}
 		n := float64(len(y))
 		if gcv := floats.Dot(residuals, residuals) * n / math.Pow(n-mat.Trace(&hat), 2); gcv < leastGCV {
-			best, leastGCV = residuals, gcv
+			bestResiduals, leastGCV = residuals, gcv
 		}
 	}
-	if best == nil {
+	if bestResiduals == nil {
 		return nil, errSingular
 	}
-	return best, nil
+	return bestResiduals, nil
 }
 
 func (s smoother) factor(lambda float64) (*mat.Cholesky, error) {

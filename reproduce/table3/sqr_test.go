@@ -31,11 +31,11 @@ func TestRanked(t *testing.T) {
 			{W: blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: w[:3]}, B: []float32{-w[3] * 6}},
 		}
 	}
-	pool, all := pools()[2], experiment.Indices(n)
+	pool, allRows := pools()[2], experiment.Indices(n)
 	scoreOf := func(x, y []float64) pairScore {
 		s := newPairScore(n)
 		for d, sign := range []float64{-1, 1} {
-			s.add(testHalf{reverse: d == 1, test: all}, sign/n, lossesByRow(networks[d], pool, x, y))
+			s.add(testHalf{reverse: d == 1, test: allRows}, sign/n, lossesByRow(networks[d], pool, x, y))
 			x, y = y, x
 		}
 		return s

@@ -118,8 +118,8 @@ func TestSummary(t *testing.T) {
 	if diff := fmt.Sprintf("%.9v", s); diff != fmt.Sprintf("%.9v", want) {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	if even := summarise([]decision{decided(1, 1, 0, true), decided(1, -1, 0, true)}, .05); even.area != .5 {
-		t.Errorf("the area is %v where all are equally sure", even.area)
+	if equalConfidence := summarise([]decision{decided(1, 1, 0, true), decided(1, -1, 0, true)}, .05); equalConfidence.area != .5 {
+		t.Errorf("the area is %v where all are equally sure", equalConfidence.area)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestTheorem1(t *testing.T) {
 		}
 		return v
 	}
-	known := 0
+	exampleCount := 0
 	for _, row := range rows[1:] {
 		tail, samples := column(row, "empirical"), column(row, "samples")
 		if exact := column(row, "exact"); !math.IsNaN(exact) {
@@ -46,13 +46,13 @@ func TestTheorem1(t *testing.T) {
 			}
 		}
 		if row[0] == "1" && row[1] == "1" && row[2] == "5" {
-			known++
+			exampleCount++
 			if math.Abs(column(row, "exact")-.0143) > 1e-4 || math.Abs(column(row, "printed")-3.7e-6) > 1e-7 {
 				t.Errorf("%v", row)
 			}
 		}
 	}
-	if known != 1 || !bytes.Contains(out.Bytes(), []byte("3.73e-06 ✗")) {
-		t.Errorf("k=1, Γ=1, t=5 is there %d times in\n%s", known, out.String())
+	if exampleCount != 1 || !bytes.Contains(out.Bytes(), []byte("3.73e-06 ✗")) {
+		t.Errorf("k=1, Γ=1, t=5 is there %d times in\n%s", exampleCount, out.String())
 	}
 }
