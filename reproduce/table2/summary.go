@@ -38,7 +38,7 @@ type pair struct {
 
 func (p pair) name() string { return p.network.Name + " / " + p.out }
 
-// measured reports whether the pair has results of any method.
+// measured reports whether the pair has results or failures of any method.
 func (p pair) measured() bool {
 	for _, c := range p.cells {
 		if !c.empty() || c.failed != "" {

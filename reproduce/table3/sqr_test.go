@@ -12,8 +12,9 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// TestRanked checks the first-order approximation of reranked. It compares the spread of
-// approximate bootstrap scores with the spread of scores computed after new ranking.
+// TestRanked checks the first-order approximation of reranked. The spread of approximate
+// bootstrap scores must match that of scores computed after new ranking. Their mean must
+// match the score of the whole sample.
 func TestRanked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const n = 400
