@@ -88,7 +88,9 @@ type Table struct {
 //
 // Columns are found by their names, in any order, and other columns are allowed. A file
 // without a header must have the columns in the order of the fit. The first line of a text
-// file is a header if it contains names of expected columns, or if it contains no number.
+// file is a header if it names all columns of the fit, or a column in o. Another first line
+// is a header if it contains a name and no number. If the model reads texts, such a header
+// must also consist of single words above texts of several words.
 func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table, error) {
 	if !inputs.IsTable(path) {
 		return nil, fmt.Errorf("%s: a table is a .csv, .tsv, .txt, .jsonl or .parquet file", path)

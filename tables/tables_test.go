@@ -60,8 +60,9 @@ func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string
 	return strings.TrimSpace(all.String()), table, nil
 }
 
-// TestFeatures checks that columns become features, logits, layers, labels and groups if
-// there is no network, and the errors for unsuitable tables and options.
+// TestFeatures checks that columns become features, logits, layers, marks of empty cells,
+// labels and groups if there is no network. It also checks the errors for unsuitable tables
+// and options.
 func TestFeatures(t *testing.T) {
 	classifier := &attach.Bundle{Base: attach.Base{Task: attach.Classification, Width: 2, Outputs: 3, Classes: []string{"a", "b", "c"}}}
 	regressor := &attach.Bundle{Base: attach.Base{Task: attach.Regression, Width: 2, Outputs: 1, Layers: []attach.Layer{{Width: 1}, {Width: 2}}}}
