@@ -110,7 +110,8 @@ func FeatureGroups(ctx context.Context, x, name string, slice inputs.Slice, n in
 }
 
 // FeatureTargets reads the targets of a slice of n precomputed rows. They come from y or,
-// if y is empty and the model is a regressor, from x. It returns no targets if x has none.
+// if y is empty and the model is a regressor, from x. In all other cases, and if x has no
+// targets, it returns none.
 func FeatureTargets(ctx context.Context, x, y string, base attach.Base, slice inputs.Slice, n int) (t inputs.Targets, err error) {
 	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
 		return t, nil

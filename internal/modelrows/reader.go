@@ -80,7 +80,8 @@ func (r *Reader) Quiet() (restore func()) {
 	return func() { r.note = note }
 }
 
-// OpenModel opens the model that reads the rows. CloseModel closes it.
+// OpenModel opens the model that reads the rows, and uses the preprocessing and the class
+// names in its folder. CloseModel closes the model.
 func (r *Reader) OpenModel(ctx context.Context, path string, o featurize.Options) error {
 	model, err := featurize.Open(ctx, path, o)
 	if err != nil {
@@ -241,7 +242,8 @@ func (r *Reader) withKnownTargets(set *inputs.Set, path string) (*inputs.Set, er
 	return known, nil
 }
 
-// LeaveOut reports that n of all rows were left out because they have no target at path.
+// LeaveOut sets LeftOut: n of all rows were left out because they have no target at path. It
+// reports LeftOut as a note unless ReportsLeftOut is true.
 func (r *Reader) LeaveOut(path string, n, all int) {
 	if r.LeftOut = ""; n == 0 {
 		return
