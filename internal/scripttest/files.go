@@ -250,8 +250,8 @@ func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o666))
 }
 
-// scriptReplace implements the script command `replace FILE OLD NEW`. It replaces a text in
-// a file.
+// scriptReplace implements the script command `replace FILE OLD NEW`. It replaces the first
+// occurrence of a text in a file.
 func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 	content := ts.ReadFile(args[0])
 	if !strings.Contains(content, args[1]) {
@@ -260,8 +260,8 @@ func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o666))
 }
 
-// scriptRezip implements the script command `rezip FILE ENTRY OLD NEW`. It replaces a text
-// in one entry of a zip archive.
+// scriptRezip implements the script command `rezip FILE ENTRY OLD NEW`. It replaces the first
+// occurrence of a text in one entry of a zip archive.
 func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 	rezip(ts, args[0], func(entries map[string][]byte) {
 		if !bytes.Contains(entries[args[1]], []byte(args[2])) {
@@ -273,7 +273,7 @@ func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptReseal implements the script commands `reseal FILE ENTRY=SPEC` and `reseal FILE OLD
 // NEW`. The first replaces an array of a .attach file, with a SPEC as in scriptArray. The
-// second replaces a text in the manifest. Both update the checksums.
+// second replaces the first occurrence of a text in the manifest. Both update the checksums.
 func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 	const manifest = "manifest.json"
 	hash := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
