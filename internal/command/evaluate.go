@@ -139,12 +139,12 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 	if f.oodPath != "" {
 		// Out-of-distribution rows need no labels, groups or targets.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
-		others, err := m.OpenRows(ctx, f.oodPath, "", f.oodRows)
+		oodInput, err := m.OpenRows(ctx, f.oodPath, "", f.oodRows)
 		if err != nil {
 			return nil, err
 		}
-		n += others.N
-		o.OOD = withProgress(f.oodPath, others.Blocks(false))
+		n += oodInput.N
+		o.OOD = withProgress(f.oodPath, oodInput.Blocks(false))
 	}
 	e, err := evaluate.Rows(ctx, predictor, withProgress(f.x, rows.Blocks(true)), o)
 	if err == nil && leftOut != "" {

@@ -58,7 +58,7 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 // TestFigures checks that each figure is found at the level or alpha that the gate names. It
 // also checks which gates fail, and that invalid gates are rejected.
 func TestFigures(t *testing.T) {
-	x := func(v float64) *float64 { return &v }
+	pointer := func(v float64) *float64 { return &v }
 	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }
 	newRate := func(nominal, v float64) evaluate.Rate { return evaluate.Rate{Nominal: nominal, Fraction: v} }
 	parts := func(v float64) []evaluate.Rate {
@@ -66,22 +66,22 @@ func TestFigures(t *testing.T) {
 	}
 	coverage := func(nominal, v float64) evaluate.Coverage {
 		c := evaluate.Coverage{Rate: newRate(nominal, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4)}
-		c.MeanWidth = x(v + 5)
+		c.MeanWidth = pointer(v + 5)
 		return c
 	}
 	e := &evaluate.Evaluation{
 		Alpha: .05, Level: .9,
 		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
 		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
-		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate(.01, 10), newRate(.05, 11)}, PValues: evaluate.Histogram{KSPValue: x(12)}},
+		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate(.01, 10), newRate(.05, 11)}, PValues: evaluate.Histogram{KSPValue: pointer(12)}},
 		OOD:        &evaluate.OOD{ByAlpha: []evaluate.Rate{newRate(.01, 13), newRate(.05, 14)}, AUROC: 15, FPR95: 16},
 		Classifier: &evaluate.Classifier{
-			Accuracy: rate(17), AccuracyUnflagged: rate(18), Uncalibrated: evaluate.Reliability{NLL: x(19), ECE: 20}, Calibrated: &evaluate.Reliability{NLL: x(21), ECE: 22},
+			Accuracy: rate(17), AccuracyUnflagged: rate(18), Uncalibrated: evaluate.Reliability{NLL: pointer(19), ECE: 20}, Calibrated: &evaluate.Reliability{NLL: pointer(21), ECE: 22},
 			AURC: 23, Accepted: rate(24), SelectiveError: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
 		},
 		Targets: []evaluate.Target{
-			{RMSE: x(26), MAE: x(27), R2: x(28), CRPS: x(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
-			{RMSE: x(30), Coverage: []evaluate.Coverage{coverage(.9, 400)}},
+			{RMSE: pointer(26), MAE: pointer(27), R2: pointer(28), CRPS: pointer(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
+			{RMSE: pointer(30), Coverage: []evaluate.Coverage{coverage(.9, 400)}},
 		},
 	}
 	want := map[string][]float64{

@@ -576,8 +576,8 @@ func sameFrom(printed, shown []string, timed *int) bool {
 	for i, want := range shown {
 		if isDots(want) {
 			for skip := 0; skip <= len(printed)-i; skip++ {
-				from := *timed
-				if sameFrom(printed[i+skip:], shown[i+1:], &from) {
+				timedAfter := *timed
+				if sameFrom(printed[i+skip:], shown[i+1:], &timedAfter) {
 					return true
 				}
 			}

@@ -12,11 +12,11 @@ import (
 // progress shows a line of progress that it overwrites. It prints nothing if the output is
 // not a terminal.
 type progress struct {
-	mu      sync.Mutex
-	w       io.Writer // nil if the output is not a terminal
-	label   string
-	started time.Time
-	shown   time.Time
+	mu        sync.Mutex
+	w         io.Writer // nil if the output is not a terminal
+	label     string
+	started   time.Time
+	lastShown time.Time // zero if no line is shown
 }
 
 func newProgress(w io.Writer, label string) *progress {
@@ -41,10 +41,10 @@ func (p *progress) show(fraction float64, what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if now.Sub(p.shown) < 100*time.Millisecond && fraction < 1 {
+	if now.Sub(p.lastShown) < 100*time.Millisecond && fraction < 1 {
 		return
 	}
-	p.shown = now
+	p.lastShown = now
 	remaining := ""
 	if elapsed := now.Sub(p.started); fraction > 0.02 && fraction < 1 && elapsed > 2*time.Second {
 		remaining = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - fraction) / fraction)).Round(time.Second))
@@ -71,8 +71,8 @@ func (p *progress) end() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.shown.IsZero() {
+	if !p.lastShown.IsZero() {
 		fmt.Fprint(p.w, "\r\x1b[K")
-		p.shown = time.Time{}
+		p.lastShown = time.Time{}
 	}
 }

@@ -41,13 +41,13 @@ func setGrace(ctx context.Context, grace time.Duration) {
 // Main ends the process with the status that run returns. An interrupt cancels the context
 // of run. If run does not return in time, Main ends the process.
 func Main(run func(ctx context.Context) int) {
-	var allowed atomic.Int64
-	allowed.Store(int64(defaultGrace))
-	ctx, _ := signal.NotifyContext(context.WithValue(context.Background(), graceKey{}, &allowed), os.Interrupt, syscall.SIGTERM)
+	var grace atomic.Int64
+	grace.Store(int64(defaultGrace))
+	ctx, _ := signal.NotifyContext(context.WithValue(context.Background(), graceKey{}, &grace), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		// Some work cannot be cancelled: loading a model, running an operator, and reading
 		// from an idle pipe. Therefore the process ends after some time.
-		time.Sleep(time.Duration(allowed.Load()))
+		time.Sleep(time.Duration(grace.Load()))
 		fmt.Fprintln(os.Stderr, interrupted)
 		os.Exit(exitFailed)
 	})

@@ -51,8 +51,8 @@ func TestInterruptedFit(t *testing.T) {
 	}
 }
 
-// TestInterruptedAtOnce checks that a command writes nothing if it is cancelled before it
-// starts.
+// TestInterruptedAtOnce checks that a command prints no results and writes no files if it is
+// cancelled before it starts.
 func TestInterruptedAtOnce(t *testing.T) {
 	useTestRuntime(t)
 	dir := t.TempDir()

@@ -36,14 +36,14 @@ import (
 
 // serverLog collects the log of a running server.
 type serverLog struct {
-	mu  sync.Mutex
-	all bytes.Buffer
+	mu      sync.Mutex
+	written bytes.Buffer
 }
 
 func (l *serverLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.all.Write(p)
+	return l.written.Write(p)
 }
 
 // find waits for the first log line with a message, and returns the value of one of its
@@ -52,7 +52,7 @@ func (l *serverLog) find(t *testing.T, message, key string) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		l.mu.Lock()
-		text := l.all.String()
+		text := l.written.String()
 		l.mu.Unlock()
 		for line := range strings.Lines(text) {
 			var record map[string]any
@@ -61,7 +61,7 @@ func (l *serverLog) find(t *testing.T, message, key string) string {
 			}
 		}
 	}
-	t.Fatalf("it never says %q; it says %s", message, l.all.String())
+	t.Fatalf("it never says %q; it says %s", message, l.written.String())
 	return ""
 }
 
@@ -86,7 +86,7 @@ func startServerGRPC(t *testing.T, args ...string) (address string, grpcAddress 
 	log.find(t, "ready", "level")
 	return address, func() string { return log.find(t, "listening", "grpc") }, func() (int, string) {
 		cancel()
-		return <-status, log.all.String()
+		return <-status, log.written.String()
 	}
 }
 
@@ -500,11 +500,11 @@ func TestServeKinds(t *testing.T) {
 		if err := os.WriteFile(file, []byte(k.rows), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		more := []string{}
+		extraFlags := []string{}
 		if k.name == "groups" {
-			more = []string{"--groups", "site"}
+			extraFlags = []string{"--groups", "site"}
 		}
-		table, err := csv.NewReader(strings.NewReader(mustRun(t, append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, more...)...))).ReadAll()
+		table, err := csv.NewReader(strings.NewReader(mustRun(t, append([]string{"predict", filepath.Join(dir, k.name+".attach"), "--x", file}, extraFlags...)...))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}

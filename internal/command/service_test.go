@@ -121,16 +121,16 @@ func writeJPEGs(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	ready, err := filepath.Glob("../../preprocess/testdata/jpeg/*.jpg")
-	if err != nil || len(ready) == 0 {
-		t.Fatalf("%d pictures, error %v", len(ready), err)
+	jpegPaths, err := filepath.Glob("../../preprocess/testdata/jpeg/*.jpg")
+	if err != nil || len(jpegPaths) == 0 {
+		t.Fatalf("%d pictures, error %v", len(jpegPaths), err)
 	}
-	ready = append(ready, "../../preprocess/testdata/cmyk.jpg")
+	jpegPaths = append(jpegPaths, "../../preprocess/testdata/cmyk.jpg")
 	if data := os.Getenv("ATTACH_DATA"); data != "" {
 		extra, _ := filepath.Glob(filepath.Join(data, "imagenet_sample", "*.jpg"))
-		ready = append(ready, extra...)
+		jpegPaths = append(jpegPaths, extra...)
 	}
-	for _, path := range ready {
+	for _, path := range jpegPaths {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

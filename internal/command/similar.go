@@ -16,8 +16,8 @@ const prefixSimilarity = .9
 
 // mostSimilar returns the name that the user most likely meant by given, or "". It ignores
 // case. It prefers the most similar name. If no name is similar enough, it returns the only
-// name that begins with given. The library's own suggestions are not used, because they
-// have no minimum similarity.
+// name that begins with given, if given has at least three letters. The library's own
+// suggestions are not used, because they have no minimum similarity.
 func mostSimilar(given string, names []string) (name string) {
 	given = strings.ToLower(given)
 	likeness := minSimilarity
