@@ -17,8 +17,8 @@ func imageAndVectors(n int) [][]int64 {
 	return shapes
 }
 
-// classical returns a function that appends an operator of the domain ai.onnx.ml.
-func classical(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
+// classicalOp returns a function that appends an operator of the domain ai.onnx.ml.
+func classicalOp(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		b.Import(classicalDomain, 1)
 		return b.Append(onnx.Node{Op: name, Domain: classicalDomain, Inputs: x, Attrs: attrs})[0]
@@ -58,12 +58,12 @@ var normalizationCases = []graphCase{
 	{name: "RMSNormalization", opset: 23, shapes: [][]int64{{2, 3, 4}, {4}}, build: op("RMSNormalization")},
 	{name: "LpNormalization", shapes: cube, build: op("LpNormalization", onnx.Attr("axis", 1))},
 	{name: "Scaler", shapes: matrix, single: true,
-		build: classical("Scaler", onnx.Attr("offset", []float32{1, -2, 0, .5}), onnx.Attr("scale", []float32{2, .5, -1, 3}))},
+		build: classicalOp("Scaler", onnx.Attr("offset", []float32{1, -2, 0, .5}), onnx.Attr("scale", []float32{2, .5, -1, 3}))},
 	{name: "Scaler of one number", shapes: matrix, single: true,
-		build: classical("Scaler", onnx.Attr("offset", []float32{1}), onnx.Attr("scale", []float32{3}))},
-	{name: "Normalizer", shapes: matrix, single: true, build: classical("Normalizer")},
-	{name: "Normalizer L1", shapes: matrix, single: true, build: classical("Normalizer", onnx.Attr("norm", "L1"))},
-	{name: "Normalizer L2", shapes: matrix, single: true, build: classical("Normalizer", onnx.Attr("norm", "L2"))},
+		build: classicalOp("Scaler", onnx.Attr("offset", []float32{1}), onnx.Attr("scale", []float32{3}))},
+	{name: "Normalizer", shapes: matrix, single: true, build: classicalOp("Normalizer")},
+	{name: "Normalizer L1", shapes: matrix, single: true, build: classicalOp("Normalizer", onnx.Attr("norm", "L1"))},
+	{name: "Normalizer L2", shapes: matrix, single: true, build: classicalOp("Normalizer", onnx.Attr("norm", "L2"))},
 	{name: "LpNormalization of 1", shapes: cube, build: op("LpNormalization", onnx.Attr("p", 1))},
 	{name: "LRN", shapes: [][]int64{{2, 6, 2, 1}}, single: true,
 		build: op("LRN", onnx.Attr("size", 3), onnx.Attr("alpha", 0.5), onnx.Attr("beta", 0.6), onnx.Attr("bias", 2.0))},

@@ -26,7 +26,8 @@ func gradGather(c *call) {
 }
 
 // gradGatherOne is the rule of Gather for a single constant index. It pads upstream instead
-// of scattering it. It returns false for other indices.
+// of scattering it. It returns false for other indices, and if the rank of the input is
+// unknown.
 func (c *call) gradGatherOne(axis int64) bool {
 	x := c.types.get(c.input(0))
 	index, constant := c.types.constInts(c.input(1))
@@ -40,8 +41,8 @@ func (c *call) gradGatherOne(axis int64) bool {
 	if indexRank == 0 {
 		upstream = c.node("Unsqueeze", upstream, c.ints(axis))
 	}
-	// pads holds the padding before and after the index. If the size of the axis is
-	// unknown, the graph adds it to pads[growing] at run time.
+	// pads holds the padding before and after the index. pads[growing] still lacks the size
+	// of the axis. If this size is unknown, the graph adds it at run time.
 	pads, growing := make([]int64, 2*rank), axis
 	if at >= 0 {
 		pads[axis], pads[rank+axis], growing = at, -1-at, rank+axis

@@ -89,8 +89,8 @@ func (s *geometry) setSamePadding(x tensorType) {
 }
 
 // splitPadding splits the total padding of an axis into the parts before and after it. If
-// the total is odd, SAME_UPPER puts the extra element at the end and SAME_LOWER at the
-// beginning.
+// the total is odd, SAME_UPPER puts the extra element at the end. With any other auto_pad,
+// it is at the beginning.
 func (s *geometry) splitPadding(total int64) (begin, end int64) {
 	small := total / 2
 	if s.autoPad == "SAME_UPPER" {

@@ -12,8 +12,8 @@ import (
 type Seed struct {
 	// Output is the name of any tensor of the graph. It need not be an output of the graph.
 	Output string
-	// Upstream is a tensor of Output's shape: the gradient of the final scalar with respect
-	// to Output. "" means ones, which differentiates the sum of Output.
+	// Upstream is the name of a tensor of Output's shape: the gradient of the final scalar
+	// with respect to Output. "" means ones, which differentiates the sum of Output.
 	Upstream string
 }
 
@@ -120,7 +120,8 @@ func (g *tape) hasTensor(tensor string) bool {
 	return ok
 }
 
-// activeTensors returns the tensors that depend on wrt through operators that carry gradients.
+// activeTensors returns wrt and the tensors that depend on wrt through operators that carry
+// gradients, but not through tensors in stop.
 func (g *tape) activeTensors(wrt, stop []string) map[string]bool {
 	active, stopped := make(map[string]bool), make(map[string]bool)
 	for _, t := range wrt {

@@ -84,8 +84,8 @@ func combine(op string, a, b symbolicInt) symbolicInt {
 // isNonNegative reports whether v is known to be at least 0.
 func (v symbolicInt) isNonNegative() bool { return v.nonNegative || v.known && v.n >= 0 }
 
-// splitFactor splits the symbol of a product into its symbol and its number. For example,
-// "Mul(n, 3)" becomes "n" and 3.
+// splitFactor splits the symbol of a product into its factors, a symbol and a positive
+// number: "Mul(n, 3)" becomes "n" and 3. Any other symbol stays whole, with the number 1.
 func splitFactor(symbol string) (rest string, times int64) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(symbol, ")"), "Mul(")
 	if i := strings.LastIndex(inner, ", "); ok && i > 0 {
@@ -137,7 +137,8 @@ func computeInts(op string, a, b int64) (int64, bool) {
 	return 0, false
 }
 
-// knownInts returns the values of v. It returns false if one is unknown.
+// knownInts returns the values of v. It returns false if one of them is unknown, or if v is
+// nil.
 func knownInts(v []symbolicInt) ([]int64, bool) {
 	ints := make([]int64, len(v))
 	for i, e := range v {

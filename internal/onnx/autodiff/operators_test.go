@@ -39,8 +39,8 @@ type reference struct {
 	Gradients [][]float64
 }
 
-// build returns the graph of a case with float inputs. If dynamic is set, some sizes are
-// symbolic or unknown.
+// build returns the graph of a case with float inputs. If dynamic is set, the sizes of
+// these inputs are symbolic or unknown.
 func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string, y string, in []*ort.Tensor) {
 	b = onnx.NewBuilder("case", opset)
 	var names []string

@@ -84,8 +84,8 @@ func (c *call) samePads(x string, s geometry) (begin, end string) {
 	for i := range extent {
 		extent[i], round[i] = s.extent(i), s.stride[i]-1
 	}
-	before := c.node("Div", c.node("Add", size, c.ints(round...)), stride)
-	start := c.node("Mul", c.node("Sub", before, c.ints(1)), stride)
+	windows := c.node("Div", c.node("Add", size, c.ints(round...)), stride)
+	start := c.node("Mul", c.node("Sub", windows, c.ints(1)), stride)
 	total := c.node("Max", c.node("Sub", c.node("Add", start, c.ints(extent...)), size), c.ints(0))
 	small := c.node("Div", total, c.ints(2))
 	large := c.node("Sub", total, small)

@@ -34,10 +34,10 @@ func (c *call) poolGeometry() (geometry, bool) {
 		c.fail("its last window would start in the padding, and ONNX before operator set 22 counts it while the runtime leaves it out")
 		return s, false
 	}
-	const most = 1 << 24
+	const maxArea = 1 << 24
 	area := int64(1)
 	for _, k := range s.kernel {
-		if area *= min(max(k, 1), most); area > most {
+		if area *= min(max(k, 1), maxArea); area > maxArea {
 			c.fail("its window of %v is too large", s.kernel)
 			return s, false
 		}

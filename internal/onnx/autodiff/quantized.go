@@ -15,13 +15,14 @@ import (
 // Bengio, Léonard and Courville describe the estimator in Estimating or Propagating
 // Gradients Through Stochastic Neurons, arXiv:1308.3432, 2013.
 
-// makesIntegers lists the operators that quantize: their outputs are integers that
+// makesIntegers lists the operators whose first output always consists of integers that
 // represent real numbers.
 var makesIntegers = map[string]bool{
 	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QuantizeLinear": true,
 }
 
-// takesIntegers lists the operators with rules that accept inputs from makesIntegers.
+// takesIntegers lists the operators whose rules accept integers that represent real
+// numbers.
 var takesIntegers = map[string]bool{
 	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
 	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,

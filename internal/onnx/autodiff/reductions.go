@@ -89,8 +89,9 @@ func gradLogSoftmax(c *call) {
 func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
 // reductionRule returns the rule of an operator that reduces axes like ReduceSum. gradient
-// computes the gradient of x from upstream and y. In both, reduced axes have size 1. If the
-// node reduces no axes, the rule is the identity if identity is set. Otherwise it fails.
+// computes the gradient of x from upstream and y. In both, reduced axes have size 1. For a
+// node that reduces no axes, the rule is the identity if identity is set, and fails if it
+// is not.
 func reductionRule(identity bool, gradient func(c *call, upstream, x, y string) string) rule {
 	return func(c *call) {
 		axes, err := c.types.axes(c.n, 1)

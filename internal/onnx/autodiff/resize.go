@@ -110,8 +110,9 @@ func (r *resizeNode) coordinateMode() string {
 	return "half_pixel"
 }
 
-// keepsAxis reports whether the axis is not resized. If the size of the output is known
-// only at run time, only the axes of rows and channels count as not resized.
+// keepsAxis reports whether the axis with the given index in r.axes is not resized. In the
+// mode tf_half_pixel_for_nn, or if the size of the output is known only at run time, only
+// the axes of rows and channels count as not resized.
 func (r *resizeNode) keepsAxis(index int, x tensorType) bool {
 	if r.coordinateMode() == "tf_half_pixel_for_nn" {
 		return r.axes[index] < 2
@@ -127,7 +128,8 @@ func (r *resizeNode) keepsAxis(index int, x tensorType) bool {
 }
 
 // repeatFactors returns, for each spatial axis, how often the node repeats each element. It
-// returns false if the node does more than repeat elements.
+// returns false if the node does more than repeat elements, if this is not known before the
+// graph runs, or if x is neither float nor double.
 func (r *resizeNode) repeatFactors(x tensorType) ([]int64, bool) {
 	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT && x.elem != pb.TensorProto_DOUBLE || !r.repeatsEvenly() {
 		return nil, false

@@ -264,7 +264,7 @@ func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 type span struct{ axis, start, end, step int64 }
 
 // clamp returns the first index and the end of the span within an axis of size elements.
-// The step must be 1.
+// The step must not be negative.
 func (s span) clamp(size int64) (start, end int64) {
 	at := func(i int64) int64 {
 		if i < 0 {
@@ -275,7 +275,8 @@ func (s span) clamp(size int64) (start, end int64) {
 	return at(s.start), at(s.end)
 }
 
-// sliceSpans returns the spans of a Slice. It returns false if they are not constant.
+// sliceSpans returns the spans of a Slice. It returns false if they are not constant or not
+// valid.
 func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 	get := func(input int) ([]int64, bool) {
 		if len(n.Input) <= input || n.Input[input] == "" {

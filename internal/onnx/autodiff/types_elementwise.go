@@ -91,7 +91,7 @@ func inferWhere(t *types, n *pb.NodeProto) []tensorType {
 }
 
 // broadcastTypes returns the type to which a and b are broadcast, with the element type of
-// a.
+// a. If that is unknown, it uses the element type of b, unless b is boolean.
 func broadcastTypes(a, b tensorType) tensorType {
 	out := tensorType{elem: a.elem}
 	if out.elem == pb.TensorProto_UNDEFINED && b.elem != pb.TensorProto_BOOL {

@@ -55,7 +55,7 @@ func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor)
 }
 
 // TestUpgrade checks that onnx.Upgrade does not change the results of nodes of old operator
-// sets.
+// sets. It also checks the errors for nodes that onnx.Upgrade cannot convert.
 func TestUpgrade(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, r := range references(t) {
@@ -94,8 +94,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeRemoved checks operators that newer operator sets removed, or changed in their
-// attributes. After onnx.Upgrade, they must have unchanged results and a gradient.
+// TestUpgradeRemoved checks operators that newer operator sets removed, or whose attributes
+// they changed. After onnx.Upgrade, they must have unchanged results and a gradient.
 func TestUpgradeRemoved(t *testing.T) {
 	rt := orttest.Open(t)
 	f := onnx.Attr
