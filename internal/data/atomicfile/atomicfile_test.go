@@ -142,7 +142,7 @@ func TestAbortLeavesNothing(t *testing.T) {
 }
 
 // TestCancelled checks that the temporary file is removed as soon as the context ends, and
-// that Commit then returns an error.
+// that Commit and WriteFile then return an error.
 func TestCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +245,8 @@ func TestSymlinkStays(t *testing.T) {
 	}
 }
 
-// TestSymlinkToNothing checks that a link to a file that does not exist yet stays a link.
+// TestSymlinkToNothing checks that writing to a link creates the missing file that it leads
+// to, and that a link to itself is an error.
 func TestSymlinkToNothing(t *testing.T) {
 	dir := t.TempDir()
 	link, circle := filepath.Join(dir, "link"), filepath.Join(dir, "circle")
@@ -322,7 +323,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLock checks that a folder cannot be locked a second time before it is unlocked.
+// TestLock checks that a folder cannot be locked a second time before it is unlocked, and
+// that locking leaves no file behind.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := atomicfile.Lock(dir)
