@@ -57,8 +57,8 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 			rarest, together = append(rarest, largest), append(together, sum)
 		}
 	}
-	// Up to fraction/2 of the reference rows, and at least one row, may exceed each of the
-	// two limits. A single unusual row therefore cannot raise a limit. If there are few
+	// Up to fraction/2 of the reference rows, rounded up to whole rows, may exceed each of
+	// the two limits. A single unusual row therefore cannot raise a limit. If there are few
 	// reference rows, even one row is more than the fraction allows, and the limits are the
 	// largest values.
 	exceeding := int(math.Ceil(fraction / 2 * float64(p.Rows)))

@@ -25,15 +25,15 @@ func emptyCells(columns int, emptyColumns ...[]int) blas32.General {
 // TestLearn checks limits learned from 1,000 rows. Column 0 is empty in 20 rows, and column
 // 1 in one of these. Column 2 is empty in 500 rows, and column 3 in the other 500.
 func TestLearn(t *testing.T) {
-	all := make([][]int, 1000)
-	for i := range all {
-		all[i] = []int{2 + i%2}
+	emptyColumns := make([][]int, 1000)
+	for i := range emptyColumns {
+		emptyColumns[i] = []int{2 + i%2}
 		if i%50 == 0 {
-			all[i] = append(all[i], 0)
+			emptyColumns[i] = append(emptyColumns[i], 0)
 		}
 	}
-	all[0] = append(all[0], 1)
-	p, probability := Learn(emptyCells(5, all...), blas32.General{}, 0.005)
+	emptyColumns[0] = append(emptyColumns[0], 1)
+	p, probability := Learn(emptyCells(5, emptyColumns...), blas32.General{}, 0.005)
 	if want := 2 * 4. / 1001; probability != want {
 		t.Errorf("a row is unseen with probability %v, want %v", probability, want)
 	}
