@@ -95,7 +95,7 @@ type inputArray struct {
 }
 
 // inputArrays returns the arrays for the model's inputs. Each input gets the array with its
-// name. If exactly one input has no such array, it gets the array x or images.
+// name. If exactly one required input has no such array, it gets the array x or images.
 func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err error) {
 	var missing []Takes
 	for _, t := range takes {

@@ -455,9 +455,10 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	return err
 }
 
-// bindNumbers binds the only unbound input to the only free column of lists, or else to all
-// free columns. If these are too many, it leaves out columns without a name or without
-// numbers.
+// bindNumbers binds the only unbound input to the only free column of lists, unless the
+// other free columns are as many as the input takes. Otherwise it binds the input to all
+// free columns. If these are too many and the table has a header, it leaves out columns
+// without a name or without numbers.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
 	if lists := filter(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
@@ -488,9 +489,10 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 }
 
 // splitUsable divides columns into usable columns, which have a name and numbers, and
-// others. If at most wanted columns are usable, it returns an error if another column may
-// be an input. Such a column has numbers in an unsupported notation, or no values. Without
-// this error, a usable column could take the place of that input.
+// others. If at most wanted columns are usable, or if wanted is 0, which means any number,
+// it returns an error if another column may be an input. Such a column has numbers in an
+// unsupported notation, or no values. Without this error, a usable column could take the
+// place of that input.
 func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others []int, err error) {
 	for _, j := range free {
 		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {
@@ -561,8 +563,8 @@ func (t *tableReader) quotedName(j int) string {
 	return fmt.Sprintf("%.100q", t.header[j])
 }
 
-// bindInOrder binds several inputs to columns by position. Each input gets the next
-// columns, as many as its width.
+// bindInOrder binds inputs to columns by position. Each input gets the next columns, as
+// many as its width. A single input of any width gets all usable columns.
 func (t *tableReader) bindInOrder(rest []Takes, free []int) error {
 	wanted := 0
 	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].isText()

@@ -119,8 +119,9 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 }
 
 // check returns an error for numbers that are not finite, except NaN if the input accepts
-// it. If the input takes integers, it also returns an error for integers of 2²⁴ and more,
-// because float32 cannot represent all of them. start is the number of the first row of t.
+// it. If the input takes integers, it also returns an error for integers whose absolute
+// value is 2²⁴ or more, because float32 cannot represent all of them. start is the number
+// of the first row of t.
 func (s *Set) check(t ood.Tensor, start int) error {
 	input := inputNamed(s.takes, t.Name)
 	i, format, requirement := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"

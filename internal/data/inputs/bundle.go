@@ -49,10 +49,10 @@ func Accepts[B any](ctx context.Context, s *Set, images []int, model func(contex
 	if err := s.CheckImages(images); err != nil {
 		return err
 	}
-	none := func(yield func(ood.InputBlock, error) bool) {
+	noRows := func(yield func(ood.InputBlock, error) bool) {
 		yield(ood.InputBlock{Tensors: s.src.tensors()}, nil)
 	}
-	for _, err := range model(ctx, none) {
+	for _, err := range model(ctx, noRows) {
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NumberLabels replaces each label by its index in classes.
+// NumberLabels replaces each label, except Unlabelled, by its index in classes.
 func (s *Set) NumberLabels(classes []int) error {
 	labels := make([]int, len(s.Labels))
 	for i, l := range s.Labels {

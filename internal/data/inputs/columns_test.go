@@ -96,41 +96,41 @@ func TestColumnsWithoutNames(t *testing.T) {
 		Day time.Time `parquet:"day,timestamp"`
 		B   float64   `parquet:"b"`
 	}
-	late := "id,a,b\n" + strings.Repeat("7,,2\n", 64)
-	two := columnsInput(2)
-	both := []Takes{{Name: "u", Shape: []int{-1, 1}}, {Name: "v", Shape: []int{-1, 1}}}
+	emptyColumn := "id,a,b\n" + strings.Repeat("7,,2\n", 64)
+	twoColumns := columnsInput(2)
+	twoInputs := []Takes{{Name: "u", Shape: []int{-1, 1}}, {Name: "v", Shape: []int{-1, 1}}}
 	for _, c := range []struct {
 		name, text string
 		o          Options
 		want       string
 	}{
-		{"x.csv", "id,a,b\n7,\"1,5\",2\n", Options{Takes: two}, `line 2, column "a": "1,5" is not a number (decimal comma?); write 1.5`},
-		{"x.csv", "id;a;b\n7;1,5;2\n", Options{Takes: both}, `line 2, column "a": "1,5" is not a number (decimal comma?); write 1.5`},
-		{"x.csv", "id;a;b\n7;1.234.567;2\n", Options{Takes: two}, `line 2, column "a": "1.234.567" is not a number (thousands separator?); write 1234567`},
-		{"x.csv", "id,a,b\n7,?,2\n7,$3,2\n", Options{Takes: two}, `line 3, column "a": "$3" is not a number (currency sign?); write 3`},
-		{"x.csv", "id,day,b\n7,2024-01-31,2\n", Options{Takes: two}, `line 2, column "day": "2024-01-31" is not a number (a date or time?); turn it into a number`},
-		{"x.csv", "id,old,b\n7,True,2\n", Options{Takes: []Takes{{Name: "x", DType: "int8", Shape: []int{-1, -1}}, both[0]}}, `the model's input "x" (int8 n×?) is not among its columns id, old, b`},
-		{"x.jsonl", `{"id": 7, "day": "2024-01-31", "b": 2}`, Options{Takes: two}, `line 1, column "day": "2024-01-31" is not a number (a date or time?); turn it into a number`},
-		{"x.parquet", parquetOf(t, day{7, time.Unix(0, 0), 2}), Options{Takes: two}, `column "day" holds dates or times, which are not read; turn them into numbers`},
-		{"x.csv", late, Options{Takes: two}, `it has 1 column without a value in any row, and no names say whether an input is among them: "a"`},
-		{"x.csv", late + "7,1,2\n", Options{Takes: two}, "it has 3 columns with a name and numbers, and the model takes 2: id, a, b"},
+		{"x.csv", "id,a,b\n7,\"1,5\",2\n", Options{Takes: twoColumns}, `line 2, column "a": "1,5" is not a number (decimal comma?); write 1.5`},
+		{"x.csv", "id;a;b\n7;1,5;2\n", Options{Takes: twoInputs}, `line 2, column "a": "1,5" is not a number (decimal comma?); write 1.5`},
+		{"x.csv", "id;a;b\n7;1.234.567;2\n", Options{Takes: twoColumns}, `line 2, column "a": "1.234.567" is not a number (thousands separator?); write 1234567`},
+		{"x.csv", "id,a,b\n7,?,2\n7,$3,2\n", Options{Takes: twoColumns}, `line 3, column "a": "$3" is not a number (currency sign?); write 3`},
+		{"x.csv", "id,day,b\n7,2024-01-31,2\n", Options{Takes: twoColumns}, `line 2, column "day": "2024-01-31" is not a number (a date or time?); turn it into a number`},
+		{"x.csv", "id,old,b\n7,True,2\n", Options{Takes: []Takes{{Name: "x", DType: "int8", Shape: []int{-1, -1}}, twoInputs[0]}}, `the model's input "x" (int8 n×?) is not among its columns id, old, b`},
+		{"x.jsonl", `{"id": 7, "day": "2024-01-31", "b": 2}`, Options{Takes: twoColumns}, `line 1, column "day": "2024-01-31" is not a number (a date or time?); turn it into a number`},
+		{"x.parquet", parquetOf(t, day{7, time.Unix(0, 0), 2}), Options{Takes: twoColumns}, `column "day" holds dates or times, which are not read; turn them into numbers`},
+		{"x.csv", emptyColumn, Options{Takes: twoColumns}, `it has 1 column without a value in any row, and no names say whether an input is among them: "a"`},
+		{"x.csv", emptyColumn + "7,1,2\n", Options{Takes: twoColumns}, "it has 3 columns with a name and numbers, and the model takes 2: id, a, b"},
 		{"x.csv", "id,kind,b\n7,x,2\n", Options{Takes: []Takes{{Name: "x", Shape: []int{-1, -1}}}}, `line 2, column "kind": "x" is not a number`},
-		{"x.csv", "id,kind,note\n7,x,\"1,5\"\n", Options{Takes: two}, `line 2, column "note": "1,5" is not a number (decimal comma?); write 1.5`},
-		{"x.csv", "id,kind,note\n7,x,y\n", Options{Takes: two}, `it has 1 column with a name and numbers, and the model takes 2: id; not counted: "kind" (text), "note" (text)`},
+		{"x.csv", "id,kind,note\n7,x,\"1,5\"\n", Options{Takes: twoColumns}, `line 2, column "note": "1,5" is not a number (decimal comma?); write 1.5`},
+		{"x.csv", "id,kind,note\n7,x,y\n", Options{Takes: twoColumns}, `it has 1 column with a name and numbers, and the model takes 2: id; not counted: "kind" (text), "note" (text)`},
 		// A column that cannot be an input is left out with a note.
-		{"x.csv", ",kind,a,b\n7,x,1,2\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 1 (no name), "kind" (text)`},
-		{"x.csv", "kind,a,b\nx,1,2\n", Options{Takes: both}, `u[1 1][1]; v[1 1][2]; columns without the names of the model's inputs are taken in their order: u: a; v: b; columns left out: "kind" (text)`},
-		{"x.jsonl", `{"v": [1, 2], "age": 3, "day": "2024-01-31", "n": null}`, Options{Takes: two}, `x[1 2][1 2]; columns left out: "age" (numbers), "day" (dates or numbers in another notation), "n" (no values)`},
+		{"x.csv", ",kind,a,b\n7,x,1,2\n", Options{Takes: twoColumns}, `x[1 2][1 2]; columns left out: column 1 (no name), "kind" (text)`},
+		{"x.csv", "kind,a,b\nx,1,2\n", Options{Takes: twoInputs}, `u[1 1][1]; v[1 1][2]; columns without the names of the model's inputs are taken in their order: u: a; v: b; columns left out: "kind" (text)`},
+		{"x.jsonl", `{"v": [1, 2], "age": 3, "day": "2024-01-31", "n": null}`, Options{Takes: twoColumns}, `x[1 2][1 2]; columns left out: "age" (numbers), "day" (dates or numbers in another notation), "n" (no values)`},
 		// A column of texts is no input, even if some of its texts look like numbers.
-		{"x.csv", "note,a,b\n\"1,5\",1,2\nold,3,4\nnew,5,6\n", Options{Takes: two}, `x[3 2][1 2 3 4 5 6]; columns left out: "note" (text)`},
-		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Columns: []string{"b", "a"}}, "x[1 2][2 1]"},
-		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Ignore: []string{"id"}}, "x[1 2][1 2]"},
+		{"x.csv", "note,a,b\n\"1,5\",1,2\nold,3,4\nnew,5,6\n", Options{Takes: twoColumns}, `x[3 2][1 2 3 4 5 6]; columns left out: "note" (text)`},
+		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: twoColumns, Columns: []string{"b", "a"}}, "x[1 2][2 1]"},
+		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: twoColumns, Ignore: []string{"id"}}, "x[1 2][1 2]"},
 		// Two columns have the same name.
-		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two}, `two columns are named "n"; rename one`},
-		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two, Columns: []string{"a", "b"}}, `two columns are named "n"; rename one`},
-		{"x.csv", "a,b,,\n1,2,,\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 3 (no name), column 4 (no name)`},
-		{"x.jsonl", `{"a": 1, "b": 2}` + "\n" + `{"a": 1, "b": 2, "a": {"c:d": "\"e:"}}`, Options{Takes: two}, `line 2: it has two values for the key "a"; rename one`},
-		{"x.jsonl", `{"a": {"b": [1, {"a": 2}]}, "b": 2, "c": "\":\\", "d": 3}`, Options{Takes: two}, `x[1 2][2 3]; columns left out: "a" (values of a type that is not read), "c" (text)`},
+		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: twoColumns}, `two columns are named "n"; rename one`},
+		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: twoColumns, Columns: []string{"a", "b"}}, `two columns are named "n"; rename one`},
+		{"x.csv", "a,b,,\n1,2,,\n", Options{Takes: twoColumns}, `x[1 2][1 2]; columns left out: column 3 (no name), column 4 (no name)`},
+		{"x.jsonl", `{"a": 1, "b": 2}` + "\n" + `{"a": 1, "b": 2, "a": {"c:d": "\"e:"}}`, Options{Takes: twoColumns}, `line 2: it has two values for the key "a"; rename one`},
+		{"x.jsonl", `{"a": {"b": [1, {"a": 2}]}, "b": 2, "c": "\":\\", "d": 3}`, Options{Takes: twoColumns}, `x[1 2][2 3]; columns left out: "a" (values of a type that is not read), "c" (text)`},
 	} {
 		if got := describeTable(t, c.name, c.text, c.o); got != c.want {
 			t.Errorf("%s %.60q: %s, want %s", c.name, c.text, got, c.want)
@@ -143,9 +143,9 @@ func TestColumnsWithoutNames(t *testing.T) {
 		Features []float32 `parquet:"features"`
 		Other    []float32 `parquet:"featureX"`
 	}
-	twice := writeFile(t, t.TempDir(), "x.parquet", strings.ReplaceAll(parquetOf(t, features{[]float32{1}, []float32{2}}), "featureX", "features"))
-	_, err := OpenFeatures(twice)
-	wantError(t, err, twice, `two columns are named "features"; rename one`)
+	duplicateColumns := writeFile(t, t.TempDir(), "x.parquet", strings.ReplaceAll(parquetOf(t, features{[]float32{1}, []float32{2}}), "featureX", "features"))
+	_, err := OpenFeatures(duplicateColumns)
+	wantError(t, err, duplicateColumns, `two columns are named "features"; rename one`)
 	// Many text cells are recognised quickly.
 	start := time.Now()
 	var b strings.Builder

@@ -2,8 +2,8 @@
 // images, and tables.
 //
 // A [Set] is read in blocks of rows, so its size is limited by the disk and not by memory.
-// Only labels, targets and names of rows are kept in memory and, for text tables, the
-// position of some rows.
+// Only labels, targets, groups and names of rows are kept in memory and, for text tables,
+// the positions of some rows.
 //
 // [Open] chooses a reader by the extension of the path, and makes a Set from a source. A
 // source names the rows and their tensors, and opens a reader that reads any rows. The
@@ -24,11 +24,11 @@
 // Parquet files, a list of numbers. Columns are matched with a model's inputs by name.
 // Other columns are matched by their content: texts go to the tokenizer, file names to the
 // image input, and numbers in order to the remaining inputs. The first 64 rows determine
-// the kind of a column.
+// the kind of a column, unless all its cells there are empty.
 //
 // The first line of a table is a header if it contains a name and no number, or a requested
-// name. Any other first line is a row, so a header that contains only numbers is not
-// recognised.
+// name. Any other first line is a row, so a header that contains a number is recognised
+// only by a requested name.
 //
 // The widths, rows and sizes in the header of a file are checked before memory is allocated
 // for them. All images that are decoded at the same time have together at most as many

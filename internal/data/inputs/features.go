@@ -321,8 +321,8 @@ func matrixOf(a array, first, last int) (blas32.General, error) {
 	return finiteRows(a, x, first)
 }
 
-// finiteRows returns x as rows of the n×d array a. It returns an error if a number is not
-// finite. first is the number of the first row in x.
+// finiteRows returns x, which holds rows of the n×d array a, as a matrix. It returns an
+// error if a number is not finite. first is the number of the first row in x.
 func finiteRows(a array, x []float32, first int) (blas32.General, error) {
 	cols := a.shape()[1]
 	if i := rows.FirstNotFinite(x); i >= 0 {

@@ -115,10 +115,10 @@ func TestFeaturesAlone(t *testing.T) {
 }
 
 func TestManyLayers(t *testing.T) {
-	one := rows.Array{Shape: []int{1, 1}, Data: []float32{1}}
-	arrays := map[string]rows.Array{"features": one}
+	oneNumber := rows.Array{Shape: []int{1, 1}, Data: []float32{1}}
+	arrays := map[string]rows.Array{"features": oneNumber}
 	for i := range 3000 {
-		arrays[batchparts.Layer(i)] = one
+		arrays[batchparts.Layer(i)] = oneNumber
 	}
 	path := writeNPZ(t, false, arrays)
 	_, err := OpenFeatures(path)
@@ -231,7 +231,7 @@ func TestParquetFeatures(t *testing.T) {
 	for i := range n {
 		labels[i], source[i], site[i] = int64(i%2), [...]string{"a", "b", "ü"}[i%3], strconv.Itoa(i)
 	}
-	same := writeNPZ(t, true, map[string]rows.Array{
+	archive := writeNPZ(t, true, map[string]rows.Array{
 		"features": {Shape: []int{n, 3}, Data: sequence[float32](3 * n)},
 		"logits":   {Shape: []int{n, 2}, Data: sequence[float32](2 * n)},
 		"layer_0":  {Shape: []int{n, 4}, Data: sequence[float32](4 * n)},
@@ -243,7 +243,7 @@ func TestParquetFeatures(t *testing.T) {
 		if err != nil || all != n {
 			t.Fatalf("%d rows, error %v", all, err)
 		}
-		want, _, err := OpenFeatureRows(same, of)
+		want, _, err := OpenFeatureRows(archive, of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestParquetFeatures(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", of, got, want)
 		}
 		var blocks [2][]ood.Batch
-		for k, file := range []string{path, same} {
+		for k, file := range []string{path, archive} {
 			_, all, err := FeatureBlocks(file, of, 7)
 			if err != nil {
 				t.Fatal(err)
@@ -271,7 +271,7 @@ func TestParquetFeatures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := OpenTargets(ctx, same, n, 2, nil)
+	want, err := OpenTargets(ctx, archive, n, 2, nil)
 	if err != nil || !reflect.DeepEqual(got.Values, want.Values) {
 		t.Errorf("%+v, want %+v, error %v", got, want, err)
 	}

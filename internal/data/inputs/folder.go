@@ -73,9 +73,9 @@ type ImageFiles struct {
 	followedLinks, skippedLinks []string        // links to folders that were followed, and links that were not
 }
 
-// Images lists the images below root, except in hidden files and folders. It follows a link
-// to a folder, unless the folder was listed before, contains the link or is below root.
-// Each folder is therefore listed once.
+// Images lists the images below root, except hidden files and the content of hidden
+// folders. Then it follows links to folders, except to a folder that was listed before or
+// that contains the link. Each folder is therefore listed once.
 func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 	top, err := realPath(root)
 	if err != nil {
@@ -108,7 +108,7 @@ func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 }
 
 // list adds the images below dir. name is the path of dir relative to the root. It returns
-// the links to folders below dir.
+// the links below dir that lead to folders.
 func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // OpenGroups reads the groups of precomputed rows. They are an array of integers, or a
-// column of any text in a Parquet file. An array must have the given number of rows.
+// column of any text in a table, such as a Parquet file. An array must have the given
+// number of rows.
 func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
 	if IsTable(path) {
 		t, err := readTable(ctx, path, Options{Groups: name, Takes: []Takes{}})

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// isHeader reports whether the first record is a header. It is if it contains the names of
-// all columns of the fit, or a requested name. Any other header must contain a cell that
+// isHeader reports whether the first record is a header. It is one if it contains the names
+// of all columns of the fit, or a requested name. Any other header must contain a cell that
 // can only be a name, and neither numbers nor unprintable text. Otherwise a row could be
 // taken for a header and be lost silently. If the model takes texts, a row can consist of
 // single words. A header must then consist of single words above texts of several words.
@@ -39,7 +39,8 @@ func (t *tableReader) isHeader(first []string) bool {
 
 func severalWords(s string) bool { return strings.ContainsAny(strings.TrimSpace(s), " \t\n") }
 
-// unprintable reports whether a cell contains control characters.
+// unprintable reports whether a cell contains control characters other than newlines and
+// tabs.
 func unprintable(cell string) bool {
 	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }

@@ -253,9 +253,9 @@ func (c *splitLines) next() (*record, error) {
 }
 
 // separator guesses the separator of a table from its first line: ';', ',' (also for a
-// single quoted cell), a tab between quoted or empty cells, or 0 for spaces. If tabs is
-// true, tabs are preferred to other separators. If texts is true, spaces do not separate
-// cells, and semicolons probably belong to cells.
+// single quoted cell), a tab if the line has quotes, or 0 for spaces. If tabs is true, tabs
+// are preferred to other separators. If texts is true, spaces do not separate cells, and
+// semicolons probably belong to cells.
 func separator(text []byte, tabs, texts bool) rune {
 	var bare []byte
 	quoted, quotes := false, false
@@ -341,7 +341,7 @@ func (l *lineReader) seek(to position) {
 const emptyCell = "\"\"\n"
 
 // isBlankRow reports whether a line is blank, is not within a quoted cell, and is followed
-// by lines with content.
+// by lines with content. It must see every line, because it updates inQuotes.
 func (l *lineReader) isBlankRow(line []byte) bool {
 	trimmed := bytes.TrimSpace(line)
 	if len(trimmed) > 0 || l.inQuotes {

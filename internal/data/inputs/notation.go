@@ -30,8 +30,8 @@ var (
 )
 
 // otherNotation recognises a number, date or boolean in a notation that ParseFloat does not
-// accept. It returns a guess at the notation, and what to write instead. For other texts it
-// returns empty strings.
+// accept. It returns a guess at the notation, and what to write instead. For other texts,
+// guess is empty.
 func otherNotation(text string) (guess, instead string) {
 	text = strings.TrimSpace(text)
 	switch {

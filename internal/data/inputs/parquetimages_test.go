@@ -86,11 +86,11 @@ func TestParquetImageErrors(t *testing.T) {
 		t.Errorf("row 1 has the number %d", s.Row(1))
 	}
 	wantError(t, s.Odd, "row 1 of "+bare, `its "label" is empty`)
-	many := writeParquet(t, []struct {
+	withSite := writeParquet(t, []struct {
 		Photo []byte
 		Site  float64
 	}{{png, 1e7}})
-	if s = open(t, many, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
+	if s = open(t, withSite, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
 		t.Errorf("the group 10000000, as a table names it, is %s", s.Groups[0])
 	}
 	// The metadata of Hugging Face describe a column of lists before the column of classes.
@@ -126,8 +126,8 @@ func TestParquetImageErrors(t *testing.T) {
 	_, err = open(t, files, images).Subset([]int{3}).All(t.Context())
 	wantError(t, err, "row 3 of "+files, "no.png: no such file")
 
-	type two struct{ A, B []byte }
-	several := writeParquet(t, []two{{png, png}})
+	type twoPhotos struct{ A, B []byte }
+	several := writeParquet(t, []twoPhotos{{png, png}})
 	_, err = Open(context.Background(), several, images)
 	wantError(t, err, several, "several columns may contain the images, A, B; rename the right one to image")
 	images.Takes = []Takes{{Name: "B", DType: "float32"}}

@@ -183,7 +183,7 @@ func TestOpenErrors(t *testing.T) {
 	wantError(t, err, `"nwhc"`, "use nchw or nhwc")
 }
 
-// TestBreak checks that files are closed when a loop over blocks ends early.
+// TestBreak checks that temporary files are removed when a loop over blocks ends early.
 func TestBreak(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := open(t, writeNPZ(t, true, map[string]rows.Array{"x": {Shape: []int{50, 2}, Data: sequence[float32](100)}}), Options{})

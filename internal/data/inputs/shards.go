@@ -15,14 +15,15 @@ import (
 
 // Shards returns the files and folders that a name stands for. The name can be a path, a
 // list in braces, a pattern such as *.parquet, or @FILE for a list of names in a file. A
-// folder stands for its files of rows if it contains such files and no images.
+// folder stands for its files of rows if it contains such files, but neither images nor
+// folders.
 func Shards(name string) ([]string, error) { return shardsOf(name, 0) }
 
 // maxLists limits how deeply lists may name other lists.
 const maxLists = 8
 
 func shardsOf(name string, depth int) (shards []string, err error) {
-	if list, is := strings.CutPrefix(name, "@"); is {
+	if list, isList := strings.CutPrefix(name, "@"); isList {
 		if depth == maxLists {
 			return nil, fmt.Errorf("%s: lists name other lists more than %d levels deep", list, maxLists)
 		}
@@ -148,8 +149,8 @@ func readList(path string) (lines []string, err error) {
 	return lines, nil
 }
 
-// expandFolder returns the files of rows in a folder. If path is a file, a folder of images
-// or a folder without such files, it returns path itself.
+// expandFolder returns the files of rows in a folder. If path is a file, or if FilesOfRows
+// finds no such files in the folder, it returns path itself.
 func expandFolder(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, nil // opening it will report the error

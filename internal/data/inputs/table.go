@@ -27,8 +27,8 @@ type table struct {
 func (t *table) rows() int { return t.n }
 
 // rowIndex records where rows begin. To need little memory for a million rows, it stores
-// the offset of every indexStep-th row only. It stores the line of a row only if the row
-// does not begin on the line after the previous row.
+// the offset of every indexStep-th row only. It stores the line of a row only if this is
+// not the line after that of the previous row.
 type rowIndex struct {
 	offsets []int64
 	jumps   []jump
@@ -213,7 +213,8 @@ func (c *tableCursor) readShuffled(ctx context.Context, idx []int) ([]ood.Tensor
 	return ood.InputBlock{Tensors: all}.Select(offsets).(ood.InputBlock).Tensors, nil
 }
 
-// inFile adds the path to an error that does not contain it.
+// inFile adds the path to an error that does not begin with it. Errors of a context stay as
+// they are. An io.EOF is replaced, because it means that the file changed.
 func (t *table) inFile(err error) error {
 	if strings.HasPrefix(err.Error(), t.path) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -366,9 +366,9 @@ func TestTableColumns(t *testing.T) {
 	}
 	_, err = Open(context.Background(), path, Options{Columns: []string{"a", "c"}})
 	wantError(t, err, path, `it lacks the column "c" of the fit; its columns are name, b, y, a; add what is missing, or rename the column that holds it`)
-	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
-	_, err = Open(context.Background(), twice, Options{})
-	wantError(t, err, twice, `two columns are named "a"; rename one`)
+	duplicateColumns := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
+	_, err = Open(context.Background(), duplicateColumns, Options{})
+	wantError(t, err, duplicateColumns, `two columns are named "a"; rename one`)
 	// If there are too many columns, only columns with numbers are inputs.
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
 	_, err = Open(context.Background(), wide, Options{Takes: columnsInput(2)})

@@ -19,7 +19,7 @@ type Targets struct {
 	// Values contains n rows of t targets. Each target is finite, or NaN if it is unknown.
 	Values blas32.General
 	// Labels contains the targets as class indices. It is nil unless the targets are
-	// integers in one column. An unknown target is Unlabelled.
+	// integers in one column, some of which are known. An unknown target is Unlabelled.
 	Labels []int
 	// Name is the file of the targets and, if it has several arrays, the name of the array.
 	Name string

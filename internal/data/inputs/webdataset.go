@@ -388,7 +388,7 @@ func (s sample) value(name string) (string, error) {
 }
 
 // keyIn returns the text or the number under a key of a JSON object. ok reports whether the
-// object has the key.
+// object has the key with a value other than null.
 func keyIn(object []byte, key string) (value string, ok bool, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
@@ -439,9 +439,9 @@ type content struct {
 // memberArrays provides the arrays of samples.
 type memberArrays struct {
 	*archive
-	first  []int // shape of the first array
-	tensor ood.Tensor
-	good   []int // samples whose array can be read, or nil for all of them
+	firstShape []int // shape of the first array
+	tensor     ood.Tensor
+	good       []int // samples whose array can be read, or nil for all of them
 }
 
 func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArrays, error) {
@@ -455,7 +455,7 @@ func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArray
 			x, err := src.array(i)
 			if err == nil {
 				src.good = append(src.good, i)
-				src.first = x.Shape
+				src.firstShape = x.Shape
 			} else if !Broken(err) {
 				return nil, err
 			}
@@ -468,9 +468,9 @@ func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArray
 		if err != nil {
 			return nil, err
 		}
-		src.first = x.Shape
+		src.firstShape = x.Shape
 	}
-	src.tensor = numbers(input.Name, input.rowShape(src.first))
+	src.tensor = numbers(input.Name, input.rowShape(src.firstShape))
 	return src, nil
 }
 
@@ -492,8 +492,8 @@ func (a *memberArrays) array(i int) (rows.Array, error) {
 	if _, pixels := x.Data.([]uint8); pixels && len(x.Shape) > 1 {
 		err = errors.New("it contains pixels; store images as .png or .jpg members")
 	}
-	if err == nil && a.first != nil && !slices.Equal(a.first, x.Shape) {
-		err = fmt.Errorf("its shape is %v, but earlier arrays have %v", x.Shape, a.first)
+	if err == nil && a.firstShape != nil && !slices.Equal(a.firstShape, x.Shape) {
+		err = fmt.Errorf("its shape is %v, but earlier arrays have %v", x.Shape, a.firstShape)
 	}
 	if err == nil && rows.Elements(x.Shape) == 0 {
 		err = fmt.Errorf("its shape is %v, which is empty", x.Shape)
@@ -502,7 +502,7 @@ func (a *memberArrays) array(i int) (rows.Array, error) {
 }
 
 func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error {
-	width := rows.Elements(a.first)
+	width := rows.Elements(a.firstShape)
 	for k, i := range idx {
 		if err := ctx.Err(); err != nil {
 			return err
