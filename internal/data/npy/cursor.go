@@ -12,7 +12,7 @@ import (
 // safe for concurrent use.
 type Cursor struct {
 	l    *Lazy
-	f    file // random access to the elements, which begin at base; nil for a compressed array
+	f    file // random access to the elements, which begin at base; nil while seq is read
 	base int64
 	temp string // name of f if it is a temporary file
 

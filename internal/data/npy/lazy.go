@@ -22,7 +22,7 @@ type Lazy struct {
 	offset   int64     // offset of the elements in the file; -1 if they are compressed
 	// verifyOnce runs verify on the first call. It is nil for an .npy file. It is needed
 	// before elements are read by their offset, because archive/zip then does not compare
-	// their checksum.
+	// their checksum. It is also needed before more than maxUnverified bytes are allocated.
 	verifyOnce func() error
 }
 
@@ -162,8 +162,8 @@ func copyAll(w io.Writer, r io.Reader, want int64) error {
 // checkEnd returns an error if elements are followed by more bytes. At the end of an entry,
 // archive/zip compares the checksum.
 func checkEnd(r io.Reader) error {
-	var one [1]byte
-	n, err := r.Read(one[:])
+	var extra [1]byte
+	n, err := r.Read(extra[:])
 	if n > 0 {
 		return fmt.Errorf("%w: bytes follow the elements", ErrFormat)
 	}
