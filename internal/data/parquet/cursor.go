@@ -106,7 +106,7 @@ func (c *Cursor) read(ctx context.Context, start, n, budget int) (all []Values, 
 }
 
 // Limits for cells, because damaged files can claim any size. maxText is also the limit for
-// a line of a text table. maxBytes allows an encoded image that fills the largest page.
+// a record of a text table. maxBytes allows an encoded image that fills the largest page.
 const (
 	maxText  = 1 << 24
 	maxBytes = maxPage

@@ -128,7 +128,7 @@ func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 	value := int32(first)
 	sum = first
 	for left := count - 1; left > 0; {
-		least, n := binary.Uvarint(b)
+		minDelta, n := binary.Uvarint(b)
 		if n <= 0 || miniblocks > len(b)-n {
 			return 0, 0, nil, io.ErrUnexpectedEOF
 		}
@@ -140,7 +140,7 @@ func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 				return 0, 0, nil, io.ErrUnexpectedEOF
 			}
 			for i := range min(left, block/miniblocks) {
-				value += int32(zigzag(least)) + int32(unpack(b[:size], i*int(width), int(width)))
+				value += int32(zigzag(minDelta)) + int32(unpack(b[:size], i*int(width), int(width)))
 				sum += int64(value)
 				left--
 				if value < 0 {

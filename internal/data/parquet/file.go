@@ -119,8 +119,8 @@ type reader struct {
 	reserved int // bytes of memory reserved for pages
 }
 
-// recoverError adds the path to an error. It also turns a panic into an error, because parquet-go
-// panics on some damaged files.
+// recoverError adds the path to an error and, unless it is a sizeError, ErrFormat. It also
+// turns a panic into an error, because parquet-go panics on some damaged files.
 func recoverError(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)

@@ -43,7 +43,8 @@ func checkFooter(footer []byte) error {
 }
 
 // sizedReader reads the Thrift data of footers and page headers. It returns an error for a
-// list with more elements than bytes, and for deeply nested structs.
+// list with more elements than bytes, for lists with too many structs, for lists of lists,
+// for maps, and for deeply nested structs.
 type sizedReader struct {
 	thrift.BytesReader
 	size  int
