@@ -96,9 +96,9 @@ func TestReused(t *testing.T) {
 	if got := Repeated(sorted(few), sorted(binary(r, 500))); got > 0 {
 		t.Errorf("of three binary columns %d rows are repeated", got)
 	}
-	twice := repeat(base, 2)
-	r.Shuffle(len(twice), func(i, j int) { twice[i], twice[j] = twice[j], twice[i] })
-	if got := ReusedOfSplit(sorted(twice[:3200]), sorted(twice[3200:])); got < 500 {
+	baseTwice := repeat(base, 2)
+	r.Shuffle(len(baseTwice), func(i, j int) { baseTwice[i], baseTwice[j] = baseTwice[j], baseTwice[i] })
+	if got := ReusedOfSplit(sorted(baseTwice[:3200]), sorted(baseTwice[3200:])); got < 500 {
 		t.Errorf("of rows that come twice, %d of 800 split off are reused", got)
 	}
 }
