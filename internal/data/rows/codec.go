@@ -280,7 +280,8 @@ func checkFields(t reflect.Type, seen map[reflect.Type]bool) error {
 	return nil
 }
 
-// storedTypes returns the types of fields that Save stores as a single parameter or array.
+// storedTypes returns the types of fields that Save stores as a single parameter or array,
+// except types of strings.
 func storedTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[uint64](), reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[bool](),
