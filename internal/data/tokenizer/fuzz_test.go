@@ -25,7 +25,7 @@ func FuzzRead(f *testing.F) {
 		{`{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"b":2}}`, `{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"#","max_input_chars_per_word":9,"vocab":{"[UNK]":0,"a":1,"#b":2}}`},
 		{`{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"b":2}}`, `{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["[UNK]",0],["a",-1.5],["b",-2e0],["ab",-3.25]]}`},
 	} {
-		f.Add([]byte(strings.Replace(smallest, change[0], change[1], 1)), "ab a  b's \u00e9x")
+		f.Add([]byte(strings.Replace(minimalFile, change[0], change[1], 1)), "ab a  b's \u00e9x")
 	}
 	f.Fuzz(func(t *testing.T, file []byte, text string) {
 		tok, err := Read(file, nil)

@@ -137,7 +137,7 @@ type wordPiece struct {
 	vocabulary
 	trie         *trie
 	prefix       string // prefix of tokens that continue a word
-	continuation int32  // trie node at the end of prefix, or 0 if no token continues a word
+	continuation int32  // trie node at the end of prefix; 0 if prefix is empty or no token continues a word
 	unk          int32
 	maxChars     int
 }

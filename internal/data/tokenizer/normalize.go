@@ -152,9 +152,9 @@ func lower(s string) string {
 	return b.String()
 }
 
-// bertNormalizer returns a function that removes control characters, puts spaces around
-// Chinese characters, strips accents and converts to lower case. Each argument turns on one
-// of these steps.
+// bertNormalizer returns a function that removes control characters and replaces white
+// space by spaces, puts spaces around Chinese characters, strips accents, and converts to
+// lower case. Each argument turns on one of these four steps.
 func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
 	control, nonspacing := charSet("control"), charSet("nonspacing")
 	return func(s string) string {

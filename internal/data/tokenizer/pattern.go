@@ -71,7 +71,8 @@ func (p *pattern) find(text string, from int, steps *int) (start, end int, err e
 	return len(text), len(text), nil
 }
 
-// match returns the end of a match that begins at i, or −1 if there is none.
+// match returns the end of a match that begins at i, or −1 if there is none or steps run
+// out.
 func (n *node) match(text string, i int, steps *int) int {
 	for {
 		switch n.op {

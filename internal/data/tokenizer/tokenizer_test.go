@@ -135,8 +135,8 @@ func TestCLINC150(t *testing.T) {
 	}
 }
 
-// smallest is a minimal tokenizer.json, in which tests replace one part.
-const smallest = `{"version":"1.0","added_tokens":[{"id":0,"content":"[UNK]"}],"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},
+// minimalFile is a minimal tokenizer.json, in which tests replace one part.
+const minimalFile = `{"version":"1.0","added_tokens":[{"id":0,"content":"[UNK]"}],"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},
 	"post_processor":null,"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"b":2}}}`
 
 func TestErrorsNameUnsupportedParts(t *testing.T) {
@@ -146,7 +146,7 @@ func TestErrorsNameUnsupportedParts(t *testing.T) {
 	}
 	const pre, nor, post, added = `"pre_tokenizer":{"type":"WhitespaceSplit"}`, `"normalizer":null`, `"post_processor":null`, `{"id":0,"content":"[UNK]"}`
 	model := func(m string) [2]string {
-		return [2]string{smallest[strings.Index(smallest, `"model"`):], `"model":` + m + `}`}
+		return [2]string{minimalFile[strings.Index(minimalFile, `"model"`):], `"model":` + m + `}`}
 	}
 	nested := func(key, inner string) string {
 		return strings.Repeat(`{"type":"Sequence","`+key+`":[`, 20) + inner + strings.Repeat(`]}`, 20)
@@ -210,21 +210,21 @@ func TestErrorsNameUnsupportedParts(t *testing.T) {
 		{model(`{"type":"BPE","vocab":{"a":0},"merges":["a"]}`), "not of two tokens"},
 		{model(`{"type":"Unigram","unk_id":null,"vocab":[["a",-1]]}`), "unk_id"},
 		{model(`{"type":"Unigram","unk_id":0,"vocab":[["a"]]}`), "not a token and its score"},
-		{[2]string{smallest[100:], ""}, "cut short or no JSON"},
-		{[2]string{smallest, "[]"}, "of the wrong kind at byte 1: array"},
+		{[2]string{minimalFile[100:], ""}, "cut short or no JSON"},
+		{[2]string{minimalFile, "[]"}, "of the wrong kind at byte 1: array"},
 	} {
-		file := strings.Replace(smallest, c.change[0], c.change[1], 1)
+		file := strings.Replace(minimalFile, c.change[0], c.change[1], 1)
 		if _, err := Read([]byte(file), nil); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.200s: %v, want one line with %s", c.change[1], err, c.want)
 		}
 	}
-	if _, err := Read([]byte(smallest), nil); err != nil {
+	if _, err := Read([]byte(minimalFile), nil); err != nil {
 		t.Errorf("unchanged: %v", err)
 	}
 }
 
 func TestConfigWins(t *testing.T) {
-	file := []byte(strings.Replace(smallest, `"added_tokens"`, `"truncation":{"direction":"Left","max_length":9,"strategy":"OnlyFirst","stride":0},
+	file := []byte(strings.Replace(minimalFile, `"added_tokens"`, `"truncation":{"direction":"Left","max_length":9,"strategy":"OnlyFirst","stride":0},
 		"padding":{"direction":"Left","pad_id":2,"pad_type_id":1,"strategy":"BatchLongest"},"added_tokens"`, 1))
 	tok, err := Read(file, nil)
 	if err != nil {
@@ -284,7 +284,7 @@ func TestInvalidUTF8IsReplacedAsPythonDoes(t *testing.T) {
 // TestLongTexts checks that tokenizing does not take time that is quadratic in the length
 // of a text.
 func TestLongTexts(t *testing.T) {
-	stripping, err := Read([]byte(strings.Replace(smallest, `{"id":0,"content":"[UNK]"}`, `{"id":0,"content":"[UNK]"},{"id":3,"content":" ","lstrip":true,"rstrip":true}`, 1)), nil)
+	stripping, err := Read([]byte(strings.Replace(minimalFile, `{"id":0,"content":"[UNK]"}`, `{"id":0,"content":"[UNK]"},{"id":3,"content":" ","lstrip":true,"rstrip":true}`, 1)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,11 +311,11 @@ func TestHostileFilesDoNotRunAway(t *testing.T) {
 	text := strings.Repeat("a", 100_000)
 	doubling := strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 200)
 	files := map[string]string{
-		strings.Replace(smallest, `"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[`+doubling[:len(doubling)-1]+`]}`, 1):                       "64 times as long",
-		strings.Replace(smallest, `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"a"},"content":"`+strings.Repeat("b", 100_000)+`"}`, 1): "64 times as long",
+		strings.Replace(minimalFile, `"normalizer":null`, `"normalizer":{"type":"Sequence","normalizers":[`+doubling[:len(doubling)-1]+`]}`, 1):                       "64 times as long",
+		strings.Replace(minimalFile, `"normalizer":null`, `"normalizer":{"type":"Replace","pattern":{"String":"a"},"content":"`+strings.Repeat("b", 100_000)+`"}`, 1): "64 times as long",
 	}
 	for _, pattern := range []string{"a*a*a*a*b", strings.Repeat("(a|a)", 60) + "b", "a" + strings.Repeat("(|)", 60) + "b", "a{99999}b", "a{200000}|a{90000}b"} {
-		files[strings.Replace(smallest, `{"type":"WhitespaceSplit"}`, `{"type":"Split","pattern":{"Regex":"`+pattern+`"},"behavior":"Isolated","invert":false}`, 1)] = "too many steps"
+		files[strings.Replace(minimalFile, `{"type":"WhitespaceSplit"}`, `{"type":"Split","pattern":{"Regex":"`+pattern+`"},"behavior":"Isolated","invert":false}`, 1)] = "too many steps"
 	}
 	for file, want := range files {
 		tok, err := Read([]byte(file), nil)
