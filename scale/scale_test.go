@@ -81,8 +81,8 @@ func scaleCommand(ctx context.Context, t *testing.T, wrapper []string, args ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := append(append(wrapper, self), args...)
-	cmd := exec.CommandContext(ctx, all[0], all[1:]...)
+	argv := append(append(wrapper, self), args...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "SCALE_PROGRAM=1")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // lets a script stop the processes that it started
 	cmd.WaitDelay = time.Minute

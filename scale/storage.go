@@ -111,7 +111,7 @@ func listObjects(ctx context.Context, b *blob.Bucket, prefix, delimiter string) 
 }
 
 // Shards returns the files and folders that a URL matches. The URL names a single file, a
-// pattern such as s3://bucket/day-*.parquet, or a folder of input files.
+// pattern such as s3://bucket/day-*.parquet, a folder of files of rows, or a folder of images.
 func (s *storage) Shards(ctx context.Context, name string) (shards []string, err error) {
 	pattern, _, _ := strings.Cut(name, "?")
 	names, err := inputs.Expand(pattern)
@@ -239,7 +239,7 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, er
 	return stamps, nil
 }
 
-// stampOf returns a stamp that covers the sizes, times and MD5 digests of all objects.
+// stampOf returns a stamp that covers the keys, sizes, times and MD5 digests of all objects.
 func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	members := sha256.New()
 	for _, o := range all {
