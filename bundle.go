@@ -189,9 +189,10 @@ type Calibration struct {
 	// OOD holds the detector's score of each calibration row, in row order. It is empty
 	// without a detector.
 	OOD []float64 `json:"-"`
-	// TrueClasses holds the softmax probability of the true class of each calibration row, in
-	// row order. Prediction sets and selective prediction use it. It is empty if the rows had
-	// no labels or no logits, or if the model has no softmax.
+	// TrueClasses holds the true class of each calibration row with its softmax probability
+	// and its rank, in row order. Prediction sets, selective prediction and Venn–Abers bounds
+	// use it. It is empty if the rows had no labels or no logits, or if the model has no
+	// softmax.
 	TrueClasses calibrate.ClassCalibration `json:"-"`
 	// Predicted holds the predicted class of each calibration row, in row order. It is
 	// empty without logits, and for models that are not classifiers.

@@ -103,14 +103,16 @@ type FitOptions struct {
 	Level float64 // default coverage; 0 means 0.9
 	Seed  uint64
 
-	Log *slog.Logger // receives a warning if a default detector could not be fitted; nil discards it
+	// Log receives a warning if the fit of a default detector failed and a later default
+	// replaced it. If Log is nil, the warning is discarded.
+	Log *slog.Logger
 	// Progress, if not nil, is called with the name of a stage ("detector", "quantiles" or
 	// "calibration") and the fraction of that stage that is done.
 	Progress func(stage string, fraction float64)
 }
 
 // Fit fits a detector and, for regression, an interval model, and calibrates both on held-out
-// rows. Equal options give equal bundles. If all calibration rows are also fit rows, Fit
+// rows. Equal options give equal bundles. If all given calibration rows are also fit rows, Fit
 // returns an error; if only some are, Calibration.Reused is their number.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
@@ -270,8 +272,8 @@ func missingNeed(m ood.Method, t ood.Training) error {
 	return nil
 }
 
-// fitScorer fits the named detector. Without a name it fits the first default detector that
-// the data allow, and stores that method in in.Detector.
+// fitScorer fits the named detector. Without a name, it tries the default detectors in order
+// until one can be fitted, and stores that method in in.Detector.
 func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*fitting.Scorer, error) {
 		if err := fitting.Check(m, t, p); err != nil {

@@ -245,8 +245,8 @@ func addTargets(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	}
 }
 
-// checkSamples returns an error for a sample of hashes that no set of rows can have, for
-// example because it is larger than the set.
+// checkSamples returns an error if Hashed is unknown, or if a sample of hashes is one that no
+// set of rows can have, for example because the sample is larger than the set.
 func (c *Calibration) checkSamples() error {
 	if c.Hashed != rowhash.OfInputs && c.Hashed != rowhash.OfFeatures {
 		return fmt.Errorf("the rows are hashed by %q, not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)

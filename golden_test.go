@@ -17,8 +17,7 @@ import (
 )
 
 // update makes TestGolden write missing golden files and those of the current format. Files of
-// a released format are never rewritten, because the test must prove that they can still be
-// read.
+// earlier formats are never rewritten, because the test must prove that they can still be read.
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
 // goldenOptions returns fit options by the name of their golden file. The bundles are small,

@@ -96,9 +96,9 @@ func TestForestIntervals(t *testing.T) {
 	}
 }
 
-// meanCoverage checks that the mean coverage over 60 calibrations is want. Each call of trial
-// returns the coverage of new rows after one calibration.
-func meanCoverage(t *testing.T, what string, want float64, trial func(seed uint64) float64) {
+// checkMeanCoverage checks that the mean coverage over 60 calibrations is want. Each call of
+// trial returns the coverage of new rows after one calibration.
+func checkMeanCoverage(t *testing.T, what string, want float64, trial func(seed uint64) float64) {
 	t.Helper()
 	var coverages []float64
 	for seed := range uint64(60) {
@@ -153,8 +153,8 @@ func TestGroupsCover(t *testing.T) {
 		}
 	}
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
-	meanCoverage(t, "calm group", want, trial("minus", true))
-	meanCoverage(t, "wild group", want, trial("plus", true))
+	checkMeanCoverage(t, "calm group", want, trial("minus", true))
+	checkMeanCoverage(t, "wild group", want, trial("plus", true))
 	var marginal []float64
 	for seed := range uint64(20) {
 		marginal = append(marginal, trial("plus", false)(seed))
@@ -203,11 +203,11 @@ func TestSidesAndBoxesCover(t *testing.T) {
 			return covered(p, test, o.Joint)
 		}
 	}
-	meanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: "lower"}))
-	meanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: "upper"}))
-	meanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
+	checkMeanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: "lower"}))
+	checkMeanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: "upper"}))
+	checkMeanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
 	for _, score := range []string{"cqr-r", "cqr-m", "cir"} {
-		meanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
+		checkMeanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
 	}
 }
 

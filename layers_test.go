@@ -45,8 +45,8 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	b := mustFit(t, in)
 	rows := blob(2, 10, 8, 3, 0)
 	all := layersOf(rows)
-	nan := layersOf(rows)
-	nan[1].Data[7] /= 0
+	infinite := layersOf(rows)
+	infinite[1].Data[7] /= 0
 	for name, c := range map[string]struct {
 		layers []blas32.General
 		want   string
@@ -55,7 +55,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		"one":          {all[:1], "the rows have 1 earlier layers, but the fit used 2"},
 		"other widths": {[]blas32.General{all[1], all[0]}, "the rows have 5 columns of layer_0, but the fit used 3"},
 		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer_1 of 9×5"},
-		"infinite":     {nan, "layer_1 has +Inf in row 1, column 2"},
+		"infinite":     {infinite, "layer_1 has +Inf in row 1, column 2"},
 	} {
 		rows.Layers = c.layers
 		_, err := predict(b, attach.Rows{Batch: rows}, attach.PredictOptions{})

@@ -141,8 +141,9 @@ func TestOwnQuantiles(t *testing.T) {
 	}
 }
 
-// TestEmptyBundles checks that methods of a Bundle return errors if it comes neither from Fit
-// nor from a file.
+// TestEmptyBundles checks that Predictor and Write return errors for a Bundle that comes
+// neither from Fit nor from a file. It also checks that Predict returns an error if Rows.First
+// is negative.
 func TestEmptyBundles(t *testing.T) {
 	var none *attach.Bundle
 	for want, b := range map[string]*attach.Bundle{

@@ -158,8 +158,7 @@ func hashesFrom(s rows.State, name string) ([]uint64, error) {
 	return hashes, nil
 }
 
-// restoreClasses restores the true and the predicted classes of the calibration rows, and the
-// probabilities of the true classes.
+// restoreClasses restores TrueClasses and Predicted from their arrays.
 func (c *Calibration) restoreClasses(s rows.State) error {
 	k := &c.TrueClasses
 	for _, part := range []struct {
@@ -284,7 +283,8 @@ func (e *methodEntry) restore(kind string, intervals bool, arrays map[string]row
 }
 
 // checkParts returns an error unless the calibration has scores for the detector and quantiles
-// for the interval model, with the right numbers of rows and targets.
+// for the interval model, with the right numbers of rows and targets. It also checks that there
+// is a detector or an interval model, and calls checkClasses and checkSamples.
 func (b *Bundle) checkParts() error {
 	c := b.Calibration
 	rows := 0
@@ -314,8 +314,9 @@ func (b *Bundle) checkParts() error {
 	return nil
 }
 
-// checkClasses returns an error for predicted classes that do not exist and for probabilities
-// of true classes that no softmax gives.
+// checkClasses returns an error for predicted classes that do not exist, and for probabilities
+// of true classes that no softmax gives. It also returns an error unless both are given for
+// every calibration row or for none.
 func (b *Bundle) checkClasses() error {
 	c := b.Calibration.TrueClasses
 	n, classes := len(c.Labels), max(b.Base.Outputs, 2)
@@ -344,8 +345,8 @@ func (b *Bundle) checkClasses() error {
 }
 
 // checkConsistent returns an error if the detector or the interval model reads matrices of
-// other widths than in the manifest, or if the interval model predicts another number of
-// targets than were calibrated.
+// other widths, or another number of earlier layers, than in the manifest. It also returns an
+// error if the interval model predicts another number of targets than were calibrated.
 func (b *Bundle) checkConsistent() error {
 	widths := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {

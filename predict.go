@@ -27,8 +27,9 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the coverage of intervals and sets. 0 means the default of the bundle.
 	Level float64
-	// NoScore skips the detector to save time: Score is NaN, PValue is 1 and Flag is false. It
-	// cannot be combined with MaxError, because only rows that are not flagged are accepted.
+	// NoScore skips the detector to save time: Score is NaN, PValue is 1 and Flag is false. If
+	// there is a detector, NoScore cannot be combined with MaxError, because only rows that are
+	// not flagged are accepted.
 	NoScore bool
 	// Alpha is the false-alarm rate of flags. 0 means the default of the bundle. With n
 	// calibration rows, no p-value is below 1/(n+1), so a smaller Alpha flags no row.
@@ -101,17 +102,18 @@ type Prediction struct {
 	Targets []Target // one for each target of a regressor
 
 	// Score is the OOD score: the higher, the more likely the row is OOD. It is NaN without a
-	// detector or with NoScore. PValue is the conformal p-value of Score, or 1 without one.
+	// detector or with NoScore. PValue is the conformal p-value of Score, or 1 without a score.
 	// For every p, at most a fraction p of in-distribution rows has a PValue of p or less.
 	// Flag reports whether PValue is at most Alpha.
 	Score, PValue float64
 	Flag          bool
-	// Accept reports whether Score is below the largest calibration score that is not
-	// flagged, so that the row is not flagged either, and the largest softmax probability
-	// of the row, without a temperature, is above the threshold of Predictor.Selective.
-	// Without a detector, only the second condition applies. At most a fraction
-	// PredictOptions.MaxError of the accepted rows is wrong, with 95 % confidence, on the
-	// condition that Bundle.Guarantee states.
+	// Accept reports whether the row meets two conditions. First, Score is below the largest
+	// calibration score that is not flagged, so the row is not flagged either. Second, the
+	// largest softmax probability of the row, without a temperature, is above the Confidence
+	// of Predictor.Selective. Without a detector, only the second condition applies. Accept is
+	// false if PredictOptions.MaxError is 0. Otherwise at most a fraction MaxError of the
+	// accepted rows is wrong, with 95 % confidence, on the condition that Bundle.Guarantee
+	// states.
 	Accept bool
 }
 

@@ -77,10 +77,10 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", lowest, highest)
 	}
 	for i, z := range in.Batch.Logits.Data {
-		one := 1 / (1 + math.Exp(-float64(z)))
-		class, confidence := 0, 1-one
+		sigmoid := 1 / (1 + math.Exp(-float64(z)))
+		class, confidence := 0, 1-sigmoid
 		if z > 0 {
-			class, confidence = 1, one
+			class, confidence = 1, sigmoid
 		}
 		if p[i].Class != class || !isClose(p[i].Confidence, confidence, 1e-12) {
 			t.Errorf("logit %v: class %d with %v, want %d with %v", z, p[i].Class, p[i].Confidence, class, confidence)

@@ -23,7 +23,7 @@ import (
 
 const (
 	// maxManifest is the largest size of manifest.json in bytes. The manifest is decoded
-	// before any checksum is verified, and decoding needs many times its size in memory.
+	// before its SHA-256 is verified, and decoding needs many times its size in memory.
 	maxManifest = 4 << 20
 	// maxBrackets is the largest number of brackets in the preprocessing, because the size of
 	// indented JSON grows with its depth.

@@ -183,7 +183,7 @@ func (in FitOptions) fitsIntervals() bool { return in.Base.Task == Regression &&
 const maxForestRows = 100_000
 
 // withQuantileDefaults returns the options with the interval method and its parameters filled
-// in. It returns an error if they do not suit the task.
+// in. It returns an error if they do not suit the task, or if one of them is invalid.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.fitsIntervals() {
 		if in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {

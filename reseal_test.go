@@ -123,8 +123,8 @@ func editArray(name string, change func(a rows.Array)) func(map[string][]byte) {
 	}
 }
 
-// all returns a change that applies several changes in order.
-func all(changes ...func(map[string][]byte)) func(map[string][]byte) {
+// inOrder returns a change that applies several changes in order.
+func inOrder(changes ...func(map[string][]byte)) func(map[string][]byte) {
 	return func(content map[string][]byte) {
 		for _, c := range changes {
 			c(content)
@@ -208,7 +208,7 @@ func TestResealed(t *testing.T) {
 		{"negative probability", class, editArray("calibration/above.npy", func(a rows.Array) { a.Data.([]float64)[0] = -1 }), "which no softmax gives"},
 		{"NaN probability", class, editArray("calibration/top.npy", nan), "contains NaN"},
 		{"no probabilities", class, func(c map[string][]byte) { removeArray(c, "calibration/top.npy") }, "\"top\" is missing"},
-		{"labels of a sigmoid", class, all(replaceText(",\n    \"temperature\": 0.7569902890124319", ""), replaceText("\"d\"\n    ]", "\"d\"\n    ],\n    \"sigmoid\": true")), "it has labels of calibration rows, but the model has no softmax"},
+		{"labels of a sigmoid", class, inOrder(replaceText(",\n    \"temperature\": 0.7569902890124319", ""), replaceText("\"d\"\n    ]", "\"d\"\n    ],\n    \"sigmoid\": true")), "it has labels of calibration rows, but the model has no softmax"},
 		{"NaN score", class, editArray(ood, nan), "contains NaN"},
 		{"scores of float32", class, replaceArray(ood, make([]float32, 12), 12), "float64"},
 		{"scores as a column", class, replaceArray(ood, make([]float64, 12), 12, 1), "of shape [12 1]"},
@@ -246,9 +246,9 @@ func TestResealed(t *testing.T) {
 		{"preprocessing that is null", class, replaceText(`"preprocess": {`, `"preprocess": null, "p": {`), "the preprocessing is not a JSON object"},
 		{"other module", class, replaceText(`attach-uncertainty/attach"`, `attach-uncertainty/detach"`), "detach"},
 
-		{"no targets", regression, all(replaceArray(targets, []float32{}, 0, 20), replaceArray(quantiles, []float32{}, 0, 20, 31)), "quantiles of 0 targets"},
-		{"no rows of targets", regression, all(replaceArray(targets, []float32{}, 2, 0), replaceArray(quantiles, []float32{}, 2, 0, 31)), "0 targets of calibration rows, but there must be 20"},
-		{"one target", regression, all(replaceArray(targets, make([]float32, 20), 1, 20), replaceArray(quantiles, make([]float32, 620), 1, 20, 31)), "1 targets"},
+		{"no targets", regression, inOrder(replaceArray(targets, []float32{}, 0, 20), replaceArray(quantiles, []float32{}, 0, 20, 31)), "quantiles of 0 targets"},
+		{"no rows of targets", regression, inOrder(replaceArray(targets, []float32{}, 2, 0), replaceArray(quantiles, []float32{}, 2, 0, 31)), "0 targets of calibration rows, but there must be 20"},
+		{"one target", regression, inOrder(replaceArray(targets, make([]float32, 20), 1, 20), replaceArray(quantiles, make([]float32, 620), 1, 20, 31)), "1 targets"},
 		{"a head of other targets", regression, replaceText(`"outputs_width": 2`, `"outputs_width": 1`), "the calibration has quantiles of 2 targets, but the model has 1 outputs"},
 		{"crossing quantiles", regression, editArray(quantiles, swap), "calibration row 0 has crossing quantiles or an infinite target"},
 		{"NaN quantile", regression, editArray(quantiles, nan), "contains NaN"},

@@ -13,7 +13,8 @@ import (
 )
 
 // checkSets returns an error for requested sets, a maximum error or Venn–Abers bounds that the
-// bundle cannot guarantee.
+// bundle cannot guarantee. It also returns an error for options of sets if no sets are
+// requested.
 func (b *Bundle) checkSets(o PredictOptions) error {
 	requested := "prediction sets"
 	switch {
@@ -69,8 +70,9 @@ func (p *Predictor) calibrateClasses() error {
 }
 
 // belowThreshold reports whether a score is smaller than the largest score that is not flagged
-// for the predicted class. This threshold is itself a calibration score. Given that score, the
-// calibration rows below it are independent, which the bound on their errors requires.
+// for the predicted class. Unless it is infinite, this threshold is itself a calibration score.
+// Given that score, the calibration rows below it are independent, which the bound on their
+// errors requires.
 func (p *Predictor) belowThreshold(class int, score float64) bool {
 	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }

@@ -20,8 +20,8 @@ type Text struct {
 	Columns []string `json:"columns,omitempty"`
 }
 
-// check returns an error if the tokenizer or its configuration is not a JSON object, or if
-// a number is out of range.
+// check returns an error if the tokenizer or its configuration is not a JSON object, if
+// MaxTokens is negative, or if there are more than two columns.
 func (t *Text) check() error {
 	switch {
 	case t == nil:

@@ -40,7 +40,8 @@ func (b *Bundle) Save(ctx context.Context, path string, custom ...ood.Method) er
 }
 
 // relativeTo returns path relative to dir, with forward slashes. If there is no relative path,
-// it returns the absolute path.
+// it returns the absolute path or, if that is unknown too, path itself. An empty path stays
+// empty.
 func relativeTo(dir, path string) string {
 	if path == "" {
 		return ""
