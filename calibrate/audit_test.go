@@ -373,8 +373,8 @@ func TestShiftFindsOutliers(t *testing.T) {
 	}
 }
 
-// TestOutlierBoundsErrors checks that bounds panic for rows that were not audited, and
-// ConditionalPValues for an invalid delta.
+// TestOutlierBoundsErrors checks that the methods of OutlierBounds panic for rows that were not
+// audited and on the zero value. ConditionalPValues must panic for an invalid delta.
 func TestOutlierBoundsErrors(t *testing.T) {
 	all := calibrate.Ranks{5, 1, 1, 1}
 	b, err := all.OutlierBounds(.1)

@@ -14,8 +14,8 @@ import (
 // logits, and classes with equal logits by their index. All fields have one entry for each
 // calibration row.
 //
-// ClassCalibration is enough to calibrate prediction sets and selective prediction, so the
-// score and the level can be chosen after the fit.
+// ClassCalibration is enough to calibrate prediction sets, selective prediction and
+// Venn–Abers bounds, so the score and the level can be chosen after the fit.
 type ClassCalibration struct {
 	Labels []int     // true class
 	True   []float64 // probability of the true class

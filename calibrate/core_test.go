@@ -102,11 +102,11 @@ func TestNarrowest(t *testing.T) {
 // TestScoresCover checks that each score covers as often as guaranteed, for one target and for
 // two at once. The predicted quantiles have a wrong centre, spread and shape.
 func TestScoresCover(t *testing.T) {
-	const repeats, all = 1500, 19
+	const repeats, calibrationRows = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
 	predict := func(x float64) []float32 { return exponentialQuantiles(x+.3*x*x, levels) }
 	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {
-		n := all
+		n := calibrationRows
 		if score == "rcp" {
 			n -= n / 2 // only half of the rows calibrate
 		}
@@ -117,11 +117,11 @@ func TestScoresCover(t *testing.T) {
 				targets := []QuantileCalibration{{Levels: levels}, {Levels: levels}}
 				var row [][]float32
 				var y []float64
-				for i := range all + 1 {
+				for i := range calibrationRows + 1 {
 					x, v := drawSkewed(rng)
 					v = float64(float32(v))
 					other := float64(float32(10 * (v + x*rng.NormFloat64())))
-					if i == all {
+					if i == calibrationRows {
 						row, y = [][]float32{predict(x), predict(-x)}, []float64{v, other}
 						break
 					}

@@ -1,17 +1,17 @@
 // Package calibrate turns raw scores, quantiles and logits into statements with a
 // guarantee. Some statements are about single rows: p-values, thresholds at a false-alarm
 // rate, prediction intervals (with one or two ends, by group, or for several targets at
-// once), predictive distributions, prediction sets, and predictions accepted at a given
-// error rate. Other statements are about many rows: discoveries at a false discovery rate,
-// all at once or one after another, bounds on the number of outliers, and tests of a shift.
-// A Monitor detects drift in a stream.
+// once), predictive distributions, prediction sets, probabilities that a prediction is
+// right, and predictions accepted at a given error rate. Other statements are about many
+// rows: discoveries at a false discovery rate, all at once or one after another, bounds on
+// the number of outliers, and tests of a shift. A Monitor detects drift in a stream.
 //
 // Every guarantee comes from split conformal prediction. It needs calibration rows and new
 // rows that are exchangeable, and a model and detectors that were not fitted on the
 // calibration rows. A statement then holds with the stated probability, averaged over draws
 // of the calibration rows and the new row. The guarantee is marginal: it is not conditional
-// on the input. With ByGroup, it is conditional on the group. The guarantee does not hold
-// for rows that the model was trained on.
+// on the input. ByGroup, ByClass and ByCluster make it conditional on the group, the class
+// or the cluster. The guarantee does not hold for rows that the model was trained on.
 //
 // Calibration scores tie if targets or quantiles take few values, or if the true class of
 // many rows ranks first. Plain intervals and sets then cover more often than guaranteed.

@@ -190,13 +190,13 @@ func TestSample(t *testing.T) {
 }
 
 func TestIntervalErrors(t *testing.T) {
-	one, nanTarget := []float64{1}, []float64{nan}
+	ones, nanTarget := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	short, empty := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
-		"one-sided":      func() error { _, err := newOneSided("lower", one, nanTarget); return err },
-		"joint":          func() error { _, err := newJointBox(intervalsByWidth(one, one), nanTarget, 1); return err },
-		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, one), one, 1); return err },
+		"one-sided":      func() error { _, err := newOneSided("lower", ones, nanTarget); return err },
+		"joint":          func() error { _, err := newJointBox(intervalsByWidth(ones, ones), nanTarget, 1); return err },
+		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, ones), ones, 1); return err },
 		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.calibrateBox(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
 			_, err := IntervalOptions{Joint: true}.calibrateBox([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
@@ -236,7 +236,7 @@ func TestIntervalErrors(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	_, system := calibratePoints(t, one, nil, one)
+	_, system := calibratePoints(t, ones, nil, ones)
 	d := Distribution{calibration: QuantileCalibration{Levels: []float64{0.5}}, row: []float32{0}}
 	for name, call := range map[string]func(){
 		"by group length": func() { q.ByGroup(nil) },

@@ -45,9 +45,9 @@ func readIntervals(t *testing.T) intervalReference {
 	return r
 }
 
-// checkFinite compares got with a reference value. A nil reference stands for an infinite
+// checkReference compares got with a reference value. A nil reference stands for an infinite
 // value with the given sign.
-func checkFinite(t *testing.T, what string, got float64, want *float64, sign int) {
+func checkReference(t *testing.T, what string, got float64, want *float64, sign int) {
 	t.Helper()
 	if want == nil {
 		if !math.IsInf(got, sign) {
@@ -74,8 +74,8 @@ func TestByGroupReference(t *testing.T) {
 		}
 		for i, p := range r.New {
 			lo, hi := predictInterval(t, parts[strconv.Itoa(r.NewGroups[i])], IntervalOptions{}, []float32{float32(p)}, alpha)
-			checkFinite(t, "lower end", lo, want[i][0], -1)
-			checkFinite(t, "upper end", hi, want[i][1], 1)
+			checkReference(t, "lower end", lo, want[i][0], -1)
+			checkReference(t, "upper end", hi, want[i][1], 1)
 		}
 	}
 	if lo, hi := predictInterval(t, parts["2"], IntervalOptions{}, []float32{0}, .1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
@@ -128,10 +128,10 @@ func TestPredictiveSystemReference(t *testing.T) {
 		d := scaled(pointQuantiles(p, r.NewScale[i]))
 		checkNear(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
-			checkFinite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
+			checkReference(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
 		}
 		for l, level := range r.LowerLevels {
-			checkFinite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
+			checkReference(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
 		d = plain(pointQuantiles(p, 1))
 		checkNear(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)

@@ -91,9 +91,9 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	return m, nil
 }
 
-// Add adds the score of the next row of the stream. NaN counts as +Inf, so do not
-// pass scores of a Predictor without a detector. Add returns an
-// error if the Monitor was not made by NewMonitor.
+// Add adds the score of the next row of the stream. NaN counts as +Inf, so do not pass scores
+// of a Predictor without a detector, which are NaN. Add returns an error if the Monitor was not
+// made by NewMonitor.
 func (m *Monitor) Add(score float64) error {
 	if math.IsNaN(score) {
 		score = math.Inf(1)
@@ -230,7 +230,8 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 }
 
 // UnmarshalBinary replaces the state of the Monitor by a state that MarshalBinary wrote, in
-// this process or in another. The state includes the seed and whether Alarm is true. The Monitor must have been made by NewMonitor.
+// this process or in another. The state includes the seed and the largest evidence so far,
+// which Alarm compares with 1/delta. The Monitor must have been made by NewMonitor.
 // UnmarshalBinary returns an error if the state is damaged or belongs to other calibration
 // scores.
 func (m *Monitor) UnmarshalBinary(data []byte) error {

@@ -15,8 +15,8 @@ import (
 //
 //	Level = FDR · γ(t) · (D+1)
 //
-// The numbers γ(1), γ(2), … decrease and sum to 1. LOND guarantees the FDR for p-values that
-// are independent or positively dependent (PRDS). The p-values of one calibration set are
+// The numbers γ(1), γ(2), … never increase, and sum to 1. LOND guarantees the FDR for p-values
+// that are independent or positively dependent (PRDS). The p-values of one calibration set are
 // positively dependent.
 //
 // LOND also guarantees the FDR for e-values with any dependence, if 1/e replaces the p-value

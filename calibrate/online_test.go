@@ -83,7 +83,7 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 		conditional := calibrate.ConditionalPValues(n, .1)
 		lond, elond := calibrate.Online{FDR: fdr, Horizon: rows}, calibrate.Online{FDR: fdr, Horizon: rows}
 		londUnlimited, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
-		var all, falseDiscoveries [4]float64
+		var discoveries, falseDiscoveries [4]float64
 		var outliers float64
 		for range rows {
 			outlier := rng.Float64() < .3
@@ -100,16 +100,16 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 			q := conditional[int(math.Round(p*float64(len(conditional))))-1]
 			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), londUnlimited.Test(p), lord.Test(q)} {
 				if discovery {
-					all[i]++
+					discoveries[i]++
 					if !outlier {
 						falseDiscoveries[i]++
 					}
 				}
 			}
 		}
-		for i := range all {
-			fractions[i] += falseDiscoveries[i] / max(1, all[i]) / trials
-			power[i] += (all[i] - falseDiscoveries[i]) / max(1, outliers) / trials
+		for i := range discoveries {
+			fractions[i] += falseDiscoveries[i] / max(1, discoveries[i]) / trials
+			power[i] += (discoveries[i] - falseDiscoveries[i]) / max(1, outliers) / trials
 		}
 	}
 	t.Logf("LOND with a horizon, e-LOND with it, LOND, LORD++: false discoveries %.3f, outliers discovered %.3f", fractions, power)
@@ -123,7 +123,8 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 	}
 }
 
-// TestOnlineErrors checks that options panic if they are out of range or have no effect.
+// TestOnlineErrors checks that Level and Test panic for options that are out of range or have
+// no effect.
 func TestOnlineErrors(t *testing.T) {
 	for _, o := range []calibrate.Online{
 		{}, {FDR: 2}, {FDR: -.1}, {FDR: math.NaN()}, {FDR: .1, Horizon: -5}, {FDR: .1, LORD: true, Horizon: 5},

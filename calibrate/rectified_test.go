@@ -78,8 +78,8 @@ func TestRectifiedByHand(t *testing.T) {
 	checkNear(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+estimate+margin, 1e-9)
 }
 
-// TestRectifiedCovers checks that the coverage is as guaranteed for the half of the rows that
-// calibrates. The other half trains the forest.
+// TestRectifiedCovers checks that intervals cover as often as half of the calibration rows
+// guarantee. The other half trains the forest.
 func TestRectifiedCovers(t *testing.T) {
 	const repeats, n, alpha = 500, 99, .2
 	rng := rand.New(rand.NewPCG(53, 1))
@@ -94,7 +94,8 @@ func TestRectifiedCovers(t *testing.T) {
 	checkCoverage(t, "rcp", covered, repeats, n-n/2, alpha)
 }
 
-// TestRectifiedErrors checks that a row whose score cannot train a forest is an error.
+// TestRectifiedErrors checks that NewIntervals returns an error if a calibration row has a
+// score that cannot train a forest.
 func TestRectifiedErrors(t *testing.T) {
 	q := drawMisjudged(rand.New(rand.NewPCG(54, 1)), 40)
 	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)

@@ -51,8 +51,8 @@ type vennAbers struct {
 	firstEnd    []int     // firstEnd[i] is the end of the first block of a regression on the values from i on
 }
 
-// poolBlocks finds the blocks of regressions from either side. It merges neighbouring blocks while
-// their values decrease (pool adjacent violators).
+// poolBlocks finds the blocks of regressions from either side. It merges neighbouring blocks
+// until their values increase (pool adjacent violators).
 func (v *vennAbers) poolBlocks() {
 	k := len(v.values)
 	v.lastStart, v.firstEnd = make([]int, k+1), make([]int, k+1)
