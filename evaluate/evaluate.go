@@ -117,8 +117,9 @@ type Histogram struct {
 	Counts   []int     `json:"counts"`
 	Expected []float64 `json:"expected"` // expected counts if the guarantees are met
 	// KSStatistic and KSPValue are the results of a two-sample Kolmogorov–Smirnov test that
-	// compares these rows with the calibration rows. They are nil if there are no numbers of
-	// calibration rows to compare with, or if p-values are ranked by predicted class.
+	// compares these rows with the calibration rows. They are set only for Flags.PValues,
+	// unless p-values are ranked by predicted class, and for PITCalibrated, unless intervals
+	// are calibrated by group.
 	KSStatistic *float64 `json:"ks_statistic,omitempty"`
 	KSPValue    *float64 `json:"ks_p_value,omitempty"`
 }
@@ -153,9 +154,9 @@ type Classifier struct {
 	AccuracyUnflagged   *Rate  `json:"accuracy_unflagged,omitempty"`
 	ByClass             []Rate `json:"by_class"` // accuracy for each label
 	ByGroup             []Rate `json:"by_group,omitempty"`
-	// Uncalibrated is the reliability of the plain softmax, and Calibrated the reliability of
-	// the softmax of the logits divided by Temperature. Calibrated is nil if no temperature
-	// was fitted.
+	// Uncalibrated is the reliability of the plain softmax or, for a model with sigmoids, of
+	// the sigmoid. Calibrated is the reliability of the softmax of the logits divided by
+	// Temperature. It is nil if no temperature was fitted.
 	Uncalibrated Reliability  `json:"uncalibrated"`
 	Calibrated   *Reliability `json:"calibrated,omitempty"`
 	Temperature  float64      `json:"temperature,omitempty"`
@@ -230,7 +231,7 @@ type Target struct {
 	PIT           *Histogram `json:"pit,omitempty"`
 	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
 	// Points holds targets and their intervals at the level of the predictor, for a random
-	// sample of at most 2,000 rows.
+	// sample of at most 2,000 rows with finite intervals.
 	Points []TargetPoint `json:"points,omitempty"`
 }
 
@@ -245,7 +246,8 @@ type TargetPoint struct {
 // Rows predicts blocks of rows and compares the predictions with the Labels or Targets of the
 // rows. The example shows how to pass a single block. Without labels or targets, only flags
 // are evaluated. Rows may have Groups even if the .attach file is not calibrated by group.
-// Rows keeps a few numbers for each row in memory, and the features of at most 10,000 rows.
+// Rows keeps a few numbers for each row in memory. For at most 10,000 rows, it also keeps the
+// features, and the logits or predicted quantiles.
 func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows, error], o Options) (*Evaluation, error) {
 	if p == nil || p.Bundle() == nil {
 		return nil, errors.New("the predictor is empty: make one with Bundle.Predictor")

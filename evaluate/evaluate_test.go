@@ -105,8 +105,8 @@ func TestRegressor(t *testing.T) {
 	}
 }
 
-// TestConfidence compares NLL, ECE and AURC with the results of scikit-learn and NumPy, which
-// testdata/evaluate.py computed.
+// TestConfidence compares accuracy, NLL, ECE and AURC with the results of scikit-learn and
+// NumPy, which testdata/evaluate.py computed.
 func TestConfidence(t *testing.T) {
 	var want struct {
 		Logits      []float32
@@ -330,7 +330,7 @@ func TestErrors(t *testing.T) {
 	unlabelled.Labels, noLogits.Logits = nil, blas32.General{}
 	wrong := blob(9, 10, 8, 3, 0)
 	wrong.Labels[4] = 3
-	one, two, noPredictions := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
+	oneTarget, twoTargets, noPredictions := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
 	noPredictions.Batch.Logits = blas32.General{}
 	for _, tt := range []struct {
 		name string
@@ -344,12 +344,12 @@ func TestErrors(t *testing.T) {
 		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, evaluate.Options{}, "row 14: label 3 is out of range"},
 		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others have none"},
 		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 group for 10 rows"},
-		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
+		{"targets", values, []attach.Rows{{Batch: oneTarget.Batch, Targets: twoTargets.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
 		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: noLogits}}, evaluate.Options{}, "some rows have logits and others have none"},
-		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: noPredictions.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
-		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
+		{"logits of some values", values, []attach.Rows{{Batch: oneTarget.Batch, Targets: oneTarget.Targets}, {Batch: noPredictions.Batch, Targets: oneTarget.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"targets of some", values, []attach.Rows{{Batch: oneTarget.Batch, Targets: oneTarget.Targets}, {Batch: oneTarget.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
-		{"level", values, []attach.Rows{{Batch: one.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
+		{"level", values, []attach.Rows{{Batch: oneTarget.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
 		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{OOD: func(func(attach.Rows, error) bool) {}}, "no out-of-distribution rows"},
 	} {
 		predictor, err := tt.b.Predictor(attach.PredictOptions{})
@@ -512,10 +512,10 @@ func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
 	in.Detector, in.Cal = method("covariance"), widerLastClass(2, 1500)
 	b, test := mustFit(t, in), blocksOf(widerLastClass(3, 3000), blas32.General{}, nil)
-	each := mustEvaluate(t, b, test, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
+	byClass := mustEvaluate(t, b, test, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
 	named := map[string]bool{}
 	rows := 0
-	for _, p := range each.Guarantees {
+	for _, p := range byClass.Guarantees {
 		if p.Nominal != .05 {
 			continue
 		}
@@ -525,11 +525,11 @@ func TestFlagsByClass(t *testing.T) {
 		named[p.Name] = true
 		rows += p.Rows
 	}
-	if len(named) != 3 || rows != each.Rows {
+	if len(named) != 3 || rows != byClass.Rows {
 		t.Errorf("guarantees are of %v and %d rows", named, rows)
 	}
 	// P-values by class are not compared with the scores of all calibration rows.
-	if p := each.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
+	if p := byClass.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
 		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.KSStatistic, *p.KSPValue)
 	}
 	flagRate := func(o attach.PredictOptions) float64 {
@@ -547,8 +547,8 @@ func TestFlagsByClass(t *testing.T) {
 	if all, each := flagRate(attach.PredictOptions{}), flagRate(attach.PredictOptions{FlagByClass: true}); all < .1 || each > .07 {
 		t.Errorf("of the hard class %.3f is flagged among all, %.3f among its own", all, each)
 	}
-	if got := floats.Sum(each.Flags.PValues.Expected); math.Abs(got-float64(each.Rows)) > 1e-6 {
-		t.Errorf("%v p-values are expected of %d rows", got, each.Rows)
+	if got := floats.Sum(byClass.Flags.PValues.Expected); math.Abs(got-float64(byClass.Rows)) > 1e-6 {
+		t.Errorf("%v p-values are expected of %d rows", got, byClass.Rows)
 	}
 	var seen int
 	for i, p := range mustPredict(t, b, widerLastClass(3, 3000), attach.PredictOptions{FlagByClass: true}) {
@@ -559,7 +559,7 @@ func TestFlagsByClass(t *testing.T) {
 			seen++
 		}
 	}
-	for _, r := range each.Flags.ByAlpha {
+	for _, r := range byClass.Flags.ByAlpha {
 		if r.Nominal == .05 && r.Count != seen {
 			t.Errorf("%d are flagged, and %d said to be", seen, r.Count)
 		}

@@ -16,13 +16,14 @@ const (
 	// probability that a guarantee that holds is reported as violated.
 	significance = .01
 	// power is the probability with which a test must detect twice the guaranteed rate of
-	// misses. A test with less power reports too few rows.
+	// misses, or the rate halfway between the guaranteed one and 1 if that is smaller. A test
+	// with less power reports too few rows.
 	power = .8
 )
 
 // Guarantee holds the test of one guarantee of a .attach file. If the guarantee holds, the
 // number of misses has a beta-binomial distribution over random evaluated rows and calibration
-// rows.
+// rows. The number of wrong accepted rows has a binomial distribution instead.
 //
 // Reference: Vovk (2012), Conditional validity of inductive conformal predictors; Angelopoulos
 // & Bates (2021), A Gentle Introduction to Conformal Prediction.
@@ -77,9 +78,9 @@ func (p Guarantee) misses(r Rate) int {
 	return r.Count
 }
 
-// judge tests a guarantee from n calibration rows, and adds it to the evaluation. The number
-// of guarantees that are tested together, for example one for each group, is tests. If
-// intervals use the score rcp, only half of the calibration rows calibrate them.
+// judge tests a guarantee from n calibration rows, and adds it to the evaluation. tests is the
+// number of guarantees that are tested together, for example one for each group. If intervals
+// use the score rcp, only half of the calibration rows calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
 	totalRows := func(n int) int { return n }
@@ -88,7 +89,7 @@ func (e *Evaluation) judge(p Guarantee, n, tests int) {
 		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
 	}
 	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
-	twice, limit := min(2*alpha, (1+alpha)/2), significance/float64(tests)
+	rateToDetect, limit := min(2*alpha, (1+alpha)/2), significance/float64(tests)
 	p.PValue, p.Verdict, p.Message = m.AtLeast(misses, p.Rows), hypothesis.Met, p.observedText()
 	switch {
 	case m.Allowed == 0:
@@ -99,7 +100,7 @@ func (e *Evaluation) judge(p Guarantee, n, tests int) {
 		}
 		p.Message += "; " + rows.Count(n, "calibration row") + verb + " too few for this guarantee"
 		p.Advice = "calibrate with at least " + rows.Count(totalRows(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.partSuffix()
-		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
+		if need := m.Needed(alpha, power, limit, rateToDetect); need.Calibration > 0 {
 			p.Advice += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
 		}
 		p.Advice += suffix
@@ -107,9 +108,9 @@ func (e *Evaluation) judge(p Guarantee, n, tests int) {
 		p.Verdict = hypothesis.Violated
 		p.Message += p.excessText(float64(misses) / float64(p.Rows) / alpha)
 		p.Advice = e.violationAdvice()
-	case m.Power(p.Rows, limit, twice) < power:
+	case m.Power(p.Rows, limit, rateToDetect) < power:
 		p.Verdict = hypothesis.TooFewRows
-		need := m.Needed(alpha, power, limit, twice)
+		need := m.Needed(alpha, power, limit, rateToDetect)
 		p.Advice = p.rowAdvice(need, n, e.Rows, parts, suffix)
 		if need.Calibration > 0 {
 			p.Message += fmt.Sprintf("; too few calibration rows to tell: with %s, even twice the rate may be chance", display.Count(n))
@@ -149,9 +150,9 @@ func (p Guarantee) partSuffix() string {
 }
 
 // rowAdvice returns advice on how many rows a verdict needs. There are n calibration rows for
-// the guarantee. If parts is 2, only half of the rows calibrate, so advice asks for twice as
-// many. The total number of evaluated rows is evaluated. The suffix follows each number of
-// calibration rows.
+// the guarantee. If parts is 2, only half of the rows calibrate, so the advice asks for twice
+// as many. evaluated is the number of all evaluated rows, and suffix is text that follows each
+// number of calibration rows.
 func (p Guarantee) rowAdvice(need hypothesis.Need, n, evaluated, parts int, suffix string) string {
 	part := p.partSuffix()
 	calibration, test := rows.Count(parts*need.Calibration, "row")+part+suffix, rows.Count(need.Rows, "row")+part
@@ -175,7 +176,7 @@ func (p Guarantee) rowAdvice(need hypothesis.Need, n, evaluated, parts int, suff
 // judgeSelectiveError tests the error rate of accepted rows, which calibration bounds with 95
 // % confidence. The errors of accepted rows are independent, so their number is binomial.
 func (e *Evaluation) judgeSelectiveError(r Rate) {
-	twice := min(2*r.Nominal, (1+r.Nominal)/2)
+	rateToDetect := min(2*r.Nominal, (1+r.Nominal)/2)
 	p := Guarantee{Kind: hypothesis.SelectiveError, Rate: r, PValue: hypothesis.Binomial(r.Count, r.Rows, r.Nominal), Verdict: hypothesis.Met}
 	p.Message = p.observedText()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return hypothesis.Binomial(k, r.Rows, r.Nominal) < significance })
@@ -183,9 +184,9 @@ func (e *Evaluation) judgeSelectiveError(r Rate) {
 	case p.PValue < significance:
 		p.Verdict, p.Advice = hypothesis.Violated, e.violationAdvice()
 		p.Message += p.excessText(r.Fraction / r.Nominal)
-	case hypothesis.Binomial(critical, r.Rows, twice) < power:
+	case hypothesis.Binomial(critical, r.Rows, rateToDetect) < power:
 		p.Verdict = hypothesis.TooFewRows
-		p.Advice = p.rowAdvice(hypothesis.Need{Rows: hypothesis.Independent(r.Nominal, float64(r.Rows)/float64(e.Rows), power, significance, twice)}, 0, e.Rows, 1, "")
+		p.Advice = p.rowAdvice(hypothesis.Need{Rows: hypothesis.Independent(r.Nominal, float64(r.Rows)/float64(e.Rows), power, significance, rateToDetect)}, 0, e.Rows, 1, "")
 		p.Message += tooFewToTell
 	}
 	e.Guarantees = append(e.Guarantees, p)
@@ -216,7 +217,7 @@ func (p Guarantee) clause(n int) string {
 	return forms[1]
 }
 
-// excessText returns text for an observed rate of misses that is this many times the guaranteed
+// excessText returns text for an observed rate of misses that is ratio times the guaranteed
 // rate.
 func (p Guarantee) excessText(ratio float64) string {
 	misses := map[string]string{hypothesis.FalseAlarmRate: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]

@@ -89,7 +89,7 @@ type family struct {
 }
 
 // pValues returns, for each part, the probability of at least as many misses if the guarantee
-// holds in that part. It is 1 if too few calibration rows give a guarantee.
+// holds in that part. The result is 1 if there are too few calibration rows for a guarantee.
 func (f *family) pValues() []float64 {
 	p := make([]float64, len(f.parts))
 	for k, r := range f.parts {
@@ -195,7 +195,7 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 		add(guarantee, byGroup, c.Sets[g.mainLevel].ByGroup, g.byGroup(), s, adviseSeparateFits)
 	}
 	s := g.intervalStrata(e.IntervalScore)
-	groups := func(*family) (advice, option, value string) {
+	adviseGroups := func(*family) (advice, option, value string) {
 		return "calibrate intervals by group", "groups", ""
 	}
 	joint := p.Options().Joint
@@ -206,11 +206,11 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 		guarantee, coverage := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &target.Coverage[g.mainLevel]
 		add(guarantee, byDecile, coverage.ByDecile, g.targets[t].deciles(), s, g.adviseIntervalScore)
 		if s.index == nil {
-			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, groups)
+			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, adviseGroups)
 		}
 	}
 	if e.Joint != nil && s.index == nil {
-		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, groups)
+		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
 	}
 	e.compareParts(families)
 }
@@ -295,8 +295,8 @@ type remedy struct {
 }
 
 // better reports whether r is better than other. The remedy with fewer failing parts is
-// better. If both have none, the narrower intervals are better. If both have equally many, the
-// higher coverage of the worst part is better.
+// better. If both have none, the narrower intervals are better. If both have the same number
+// above 0, the higher coverage of the worst part is better.
 func (r remedy) better(other remedy) bool {
 	switch {
 	case r.failing != other.failing:
@@ -320,7 +320,8 @@ func bestRemedy(current remedy, others []remedy) remedy {
 }
 
 // adviseIntervalScore advises another interval score if it covers the deciles of the rows more
-// evenly than the current score.
+// evenly than the current score. Otherwise it advises to look for features that predict where
+// errors are large. For intervals with one end, it gives no advice.
 func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
 	o := g.predictors[g.mainLevel].Options()
 	if o.Side != "" {
@@ -407,7 +408,8 @@ func (g *accumulator) outcomesOf(predictor *attach.Predictor, target int) outcom
 }
 
 // adviseSetsByClass advises to calibrate prediction sets by class if the worst class is then
-// covered more often.
+// covered more often. If a class has too few calibration rows, it advises to calibrate with
+// more rows.
 func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string) {
 	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })
 	if predictor == nil {
@@ -441,7 +443,7 @@ func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string
 
 // fewRows returns advice to calibrate with more rows if a class of the rows has too few
 // calibration rows for a guarantee of its own. No row of such a class could be flagged, and
-// every set would contain the class. The class of each row is in index.
+// every set would contain the class. index holds the class of each row.
 func (f *family) fewRows(s strata, index []int) string {
 	required := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
 	for _, k := range index {
@@ -453,13 +455,14 @@ func (f *family) fewRows(s strata, index []int) string {
 }
 
 // adviseFlagsByClass advises p-values by predicted class if fewer rows of the worst class are
-// then flagged.
+// then flagged. If a class has too few calibration rows, it advises to calibrate with more
+// rows.
 func (g *accumulator) adviseFlagsByClass(f *family) (advice, option, value string) {
 	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })
 	if predictor == nil || g.predictors[g.mainLevel].Options().FlagByClass {
 		return "", "", ""
 	}
-	var c outcomes
+	var c outcomes // covered means flagged here, and flags have no width
 	for i, score := range g.scores {
 		c.add(predictor.Conformal(g.predicted[i]).PValue(score) <= f.guarantee.Nominal, math.Inf(1))
 	}

@@ -182,7 +182,8 @@ func (g *accumulator) noteTemperature(add func(advice, format string, args ...an
 }
 
 // noteLabels adds a note if labels do not match the predictions, or if accuracy is lower
-// than on the calibration rows. It reports whether labels seem to match.
+// than on the calibration rows. It reports whether labels seem to match. For more than 2,000
+// classes, it does not compare them and returns true.
 func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (match bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
@@ -211,11 +212,11 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 			permutations = append(permutations, fmt.Sprintf("%s for %s", g.className(mostFrequent[label]), g.className(label)))
 		}
 	}
-	other := rate(agreed, len(g.labels))
+	permutedAccuracy := rate(agreed, len(g.labels))
 	switch {
-	case distinct && permutations != nil && other.Low > c.Accuracy.High+.05:
+	case distinct && permutations != nil && permutedAccuracy.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the model's outputs",
-			"the labels look permuted: the model mostly predicts %s; with that numbering, accuracy would be %s", display.List(permutations, maxNamedClasses), display.Percent(other.Fraction))
+			"the labels look permuted: the model mostly predicts %s; with that numbering, accuracy would be %s", display.List(permutations, maxNamedClasses), display.Percent(permutedAccuracy.Fraction))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("check that the labels belong to these rows, in this order, and how inputs are prepared",
