@@ -10,7 +10,9 @@ import (
 
 // Batch holds n rows of all data that methods read. A field with its zero value is absent.
 type Batch struct {
-	Features blas32.General // n×h: the h inputs φ of the last linear layer; for trees, columns and predictions, standardised
+	// Features is n×h: the h inputs φ of the last linear layer or, for tree models, the table
+	// columns and the predictions. Package attach standardises the latter for methods.
+	Features blas32.General
 	Logits   blas32.General // n×c, for c classes or targets
 	Labels   []int          // class index of each row, in [0,c) for c classes
 	// Inputs holds the inputs of the model for n rows. It is nil if they are unknown. When a
@@ -27,8 +29,7 @@ type Batch struct {
 	// model.
 	Network Network
 	// Hashes, if not nil, holds a hash of the inputs of each row. Package featurize sets it.
-	// It identifies rows that were used before; without it, rows are identified by their
-	// features.
+	// The hashes identify rows that were used before. Without hashes, features identify them.
 	Hashes [][16]byte
 }
 

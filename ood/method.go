@@ -13,9 +13,9 @@ import (
 type Training struct {
 	Batch
 	Last *Linear // the last layer of the model; nil if unknown
-	// Trainer trains networks; nil if there is none. Package heads/fit provides one.
-	// Before a method gets a trained network, its widths are checked, and whether its
-	// weights are finite.
+	// Trainer trains networks; nil if there is none. Package heads/fit provides one. A trained
+	// network is checked before a method gets it: its widths must be as requested, and its
+	// weights finite.
 	Trainer train.Trainer
 	// InputScale is the scale of the inputs of the model after preprocessing.
 	InputScale InputScale
@@ -61,9 +61,10 @@ type Method struct {
 	// counts the result, but not the rows and copies of them. Nil means that the fit uses at
 	// most as much memory as the rows.
 	Memory func(t Training, p Params) float64
-	// Fit fits one configuration. The training rows have everything in Needs. There is at
-	// least one row, values are finite, all parts have the same number of rows, and there are
-	// two logits or more. The last layer has matching widths.
+	// Fit fits one configuration. The training rows have everything in Needs, except perhaps
+	// Inputs. There is at least one row, values are finite, and all parts have the same number
+	// of rows. If Needs.Logits is set, there are two logits or more; only a regressor may have
+	// one if Needs.Dropout is set too. The last layer has matching widths.
 	//
 	// The result is a pointer to a struct whose tagged fields are its state: see the package
 	// comment. It is a Detector or, for an interval method, a QuantileRegressor. It must be

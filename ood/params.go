@@ -25,8 +25,9 @@ func (p Params) Float(name string) float64 {
 // Int returns the number with this name, truncated to an integer.
 func (p Params) Int(name string) int { return int(p.Float(name)) }
 
-// Count returns how many of n things a parameter asks for. If the parameter is below 1, it is
-// a fraction of n, and the result is at least 1. Otherwise the result is the parameter itself.
+// Count returns how many of n things a parameter asks for. A parameter between 0 and 1 is a
+// fraction of n, and the result is at least 1. Otherwise the result is the parameter itself,
+// truncated to an integer.
 func (p Params) Count(name string, n int) int {
 	k := p.Float(name)
 	if k > 0 && k < 1 {
