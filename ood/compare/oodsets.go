@@ -74,7 +74,8 @@ func (c Options) withOutliers(m ood.Method) (Options, error) {
 }
 
 // concatenate returns the rows of all batches as one batch. It drops features or logits that
-// some batches lack, and earlier layers, which no oracle reads.
+// some batches lack, and earlier layers, which no oracle reads. It returns a single batch
+// unchanged.
 func concatenate(sets []ood.Batch) (ood.Batch, error) {
 	if len(sets) == 1 {
 		return sets[0], nil

@@ -31,7 +31,7 @@ func TestOutliers(t *testing.T) {
 	for _, test := range []struct {
 		fraction float64
 		outliers ood.Batch
-		nOut     int
+		measured int
 		fitted   int
 	}{
 		{0, ood.Batch{}, 3, 4}, {.2, ood.Batch{}, 6, 1}, {.99, ood.Batch{}, 1, 6}, {.2, column(90, 80), 7, 2},
@@ -45,7 +45,7 @@ func TestOutliers(t *testing.T) {
 		if r.OODRows != 7 || plain.OODRows != 0 || plain.OutliersFitted != 0 || len(slices.Concat(plain.Configs[0].OODScores...)) != 7 {
 			t.Errorf("fraction %v: the other method is measured on %d of %d rows", test.fraction, len(slices.Concat(plain.Configs[0].OODScores...)), r.OODRows)
 		}
-		if oracle.OODRows != test.nOut || oracle.OutliersFitted != test.fitted || len(seen) != test.fitted {
+		if oracle.OODRows != test.measured || oracle.OutliersFitted != test.fitted || len(seen) != test.fitted {
 			t.Errorf("fraction %v: fitted with %d (%v) and measured on %d", test.fraction, oracle.OutliersFitted, seen, oracle.OODRows)
 		}
 		var all []float64
