@@ -54,18 +54,18 @@ func (s *cadref) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		z := softmax.New(row(b.Logits, i), 1)
 		mean, w := dense.Row(s.Means, z.Top), row(s.Weight, z.Top)
-		var along, against, whole, absSum float64
+		var along, against, numerator, absSum float64
 		for j, v := range row(b.Features, i) {
 			d := float64(v) - mean[j]
 			absSum += math.Abs(float64(v))
-			whole += math.Abs(d)
+			numerator += math.Abs(d)
 			along += max(d*sign(w[j]), 0)
 			against += max(-d*sign(w[j]), 0)
 		}
 		if s.Decoupled {
-			whole = along/max(z.LogSum(), s.LogSum/1000) + against/s.LogSum
+			numerator = along/max(z.LogSum(), s.LogSum/1000) + against/s.LogSum
 		}
-		dst[i] = whole / max(absSum, math.SmallestNonzeroFloat32)
+		dst[i] = numerator / max(absSum, math.SmallestNonzeroFloat32)
 	}
 	return nil
 }
@@ -79,10 +79,10 @@ func (s *cadref) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	}
 	x, class := b.Features.Double(), b.Logits.ArgMax()
 	difference := x.Sub(class.Rows(s.Means))
-	whole := difference.Abs().Sum()
+	numerator := difference.Abs().Sum()
 	if s.Decoupled {
 		along := difference.Mul(class.Rows(signs))
-		whole = along.Max(0.).Sum().Div(b.Logits.Double().LogSumExp().Max(s.LogSum / 1000)).Add(along.Neg().Max(0.).Sum().Div(s.LogSum))
+		numerator = along.Max(0.).Sum().Div(b.Logits.Double().LogSumExp().Max(s.LogSum / 1000)).Add(along.Neg().Max(0.).Sum().Div(s.LogSum))
 	}
-	return whole.Div(x.Abs().Sum().Max(math.SmallestNonzeroFloat32)), nil
+	return numerator.Div(x.Abs().Sum().Max(math.SmallestNonzeroFloat32)), nil
 }

@@ -33,7 +33,7 @@ func (c conformance) state(t *testing.T) {
 			}
 			out.Network = c.training.Network
 		}
-		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Needs.Targets && c.near(want, c.predict(t, back, out))) {
+		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Needs.Targets && c.nearlyEqual(want, c.predict(t, back, out))) {
 			t.Errorf("%v: the restored method scores differently", c.configs[k])
 		}
 		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {

@@ -209,20 +209,20 @@ func (c conformance) perRow() int {
 // at returns the predictions for row i.
 func (c conformance) at(all []float64, i int) []float64 { return all[i*c.perRow() : (i+1)*c.perRow()] }
 
-func near(a, b []float64, tolerance float64) bool {
+func nearlyEqual(a, b []float64, tolerance float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool {
 		return math.Abs(x-y) <= tolerance*max(math.Abs(x), math.Abs(y), 1e-3)
 	})
 }
 
-// near reports whether predictions are nearly equal. It tolerates rounding: results of
+// nearlyEqual reports whether predictions are nearly equal. It tolerates rounding: results of
 // matrix products depend on the position of a row, and float32 quantiles are differences of
 // larger numbers.
-func (c conformance) near(a, b []float64) bool {
+func (c conformance) nearlyEqual(a, b []float64) bool {
 	if c.Needs.Targets {
 		return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-5*max(math.Abs(x), 1) })
 	}
-	return near(a, b, 1e-6)
+	return nearlyEqual(a, b, 1e-6)
 }
 
 func finite(all []float64) bool {
@@ -289,15 +289,15 @@ func (c conformance) rowOrder(t *testing.T) {
 	for k, s := range c.scorers {
 		want, got := c.predict(t, s, c.out), c.predict(t, s, reversed)
 		for i := range n {
-			if !c.near(c.at(got, n-1-i), c.at(want, i)) {
+			if !c.nearlyEqual(c.at(got, n-1-i), c.at(want, i)) {
 				t.Fatalf("%v: row %d depends on the order of rows or on the stride", c.configs[k], i)
 			}
 		}
 		for i := range 5 {
-			if alone := c.predict(t, s, c.out.Slice(i, i+1)); !c.near(alone, c.at(want, i)) {
+			if alone := c.predict(t, s, c.out.Slice(i, i+1)); !c.nearlyEqual(alone, c.at(want, i)) {
 				t.Errorf("%v: row %d alone has %v, with others %v", c.configs[k], i, alone, c.at(want, i))
 			}
-			if level := i + 1; c.Needs.Targets && !c.near(predictions(t, s, c.out.Slice(i, i+1), levels[level:level+1])[:1], c.at(want, i)[level:level+1]) {
+			if level := i + 1; c.Needs.Targets && !c.nearlyEqual(predictions(t, s, c.out.Slice(i, i+1), levels[level:level+1])[:1], c.at(want, i)[level:level+1]) {
 				t.Errorf("%v: level %v of row %d depends on the levels beside it", c.configs[k], levels[level], i)
 			}
 		}
@@ -316,10 +316,10 @@ func (c conformance) grid(t *testing.T) {
 	}
 	for i, p := range c.configs {
 		want := c.predict(t, c.fit(t, c.training, p), c.out)
-		if !c.near(c.predict(t, c.scorers[i], c.out), want) {
+		if !c.nearlyEqual(c.predict(t, c.scorers[i], c.out), want) {
 			t.Errorf("%v: it scores differently if it is fitted together with others", p)
 		}
-		if together != nil && !near(together[i], want, 1e-6) {
+		if together != nil && !nearlyEqual(together[i], want, 1e-6) {
 			t.Errorf("%v: it scores differently if it is scored together with others", p)
 		}
 	}
@@ -641,7 +641,7 @@ func (c conformance) notFinite(t *testing.T) {
 		switch at := c.at(got, i); {
 		case i == 3 && c.Needs != (ood.Needs{}) && slices.ContainsFunc(at, func(v float64) bool { return !math.IsNaN(v) }):
 			t.Errorf("a row with NaN has %v", at)
-		case i != 3 && !c.near(at, c.at(want, i)):
+		case i != 3 && !c.nearlyEqual(at, c.at(want, i)):
 			t.Errorf("NaN in row 3 changes row %d", i)
 		}
 	}

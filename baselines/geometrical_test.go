@@ -37,7 +37,7 @@ func TestGeometricalDistance(t *testing.T) {
 		-6 / math.Sqrt(5),
 		-180.5 / math.Sqrt(13),
 	}
-	if got := score(t, s, b); !near(got, want, 1e-6) {
+	if got := score(t, s, b); !nearlyEqual(got, want, 1e-6) {
 		t.Errorf("distances %v, want %v", got, want)
 	}
 }

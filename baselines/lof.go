@@ -52,29 +52,29 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	type key struct{ maxK int }
-	around, err := memo.Cached(ctx, t.Batch, key{maxK}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, maxK, true) })
+	neighboursOf, err := memo.Cached(ctx, t.Batch, key{maxK}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, maxK, true) })
 	if err != nil {
 		return nil, err
 	}
 	s := &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: min(p.Int("k"), n-1), index: x, maxK: maxK}
-	for i, near := range around {
-		s.Reach[i] = near[s.K-1].Distance
+	for i, rowNeighbours := range neighboursOf {
+		s.Reach[i] = rowNeighbours[s.K-1].Distance
 	}
-	for i, near := range around {
-		s.Density[i] = s.densityOf(near[:s.K])
+	for i, rowNeighbours := range neighboursOf {
+		s.Density[i] = s.densityOf(rowNeighbours[:s.K])
 	}
 	return s, nil
 }
 
 // densityOf returns the local reachability density of a row: the inverse of the mean
 // reachability distance to its neighbours.
-func (s *lof) densityOf(near []neighbours.Neighbour) float64 {
+func (s *lof) densityOf(rowNeighbours []neighbours.Neighbour) float64 {
 	var sum float64
-	for _, n := range near {
+	for _, n := range rowNeighbours {
 		sum += max(n.Distance, s.Reach[n.Row])
 	}
 	// Like scikit-learn, add 1e-10 to avoid a division by 0 if more than k rows are equal.
-	return 1 / (sum/float64(len(near)) + 1e-10)
+	return 1 / (sum/float64(len(rowNeighbours)) + 1e-10)
 }
 
 func (s *lof) Restored() error {
@@ -89,8 +89,8 @@ func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	nearest, err := memo.Cached(ctx, b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.maxK, false)
 	})
-	for i, near := range nearest {
-		dst[i] = s.factor(near[:min(s.K, len(near))])
+	for i, rowNeighbours := range nearest {
+		dst[i] = s.factor(rowNeighbours[:min(s.K, len(rowNeighbours))])
 	}
 	return err
 }
@@ -105,13 +105,13 @@ func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 }
 
 // factor returns the local outlier factor of a row with the given nearest neighbours.
-func (s *lof) factor(near []neighbours.Neighbour) float64 {
-	if len(near) == 0 {
+func (s *lof) factor(rowNeighbours []neighbours.Neighbour) float64 {
+	if len(rowNeighbours) == 0 {
 		return math.NaN()
 	}
 	var sum float64
-	for _, n := range near {
+	for _, n := range rowNeighbours {
 		sum += s.Density[n.Row]
 	}
-	return sum / float64(len(near)) / s.densityOf(near)
+	return sum / float64(len(rowNeighbours)) / s.densityOf(rowNeighbours)
 }

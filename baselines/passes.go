@@ -154,11 +154,11 @@ func (d disagreement) score(z []float32, c int) float64 {
 func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	c := z.Cols()
 	p := z.Softmax().Reshape(-1, int64(passes), int64(c))
-	share := make([]float64, passes)
-	for s := range share {
-		share[s] = 1 / float64(passes)
+	passWeights := make([]float64, passes)
+	for s := range passWeights {
+		passWeights[s] = 1 / float64(passes)
 	}
-	mean := p.Constant(share, 1, passes).MatMul(p)
+	mean := p.Constant(passWeights, 1, passes).MatMul(p)
 	if d.Measure == passVariance {
 		return p.Sub(mean).Square().Reshape(-1, int64(passes*c)).Mean()
 	}
@@ -166,11 +166,11 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	others := sorted.Columns(1, c)
 	rest := others.Sum().Min(1.)
 	top := rest.Neg().Add(1.).Max(1e-300)
-	whole := others.Mul(others.Max(1e-300).Log()).Sum().Add(top.Mul(rest.Neg().Log1p())).Neg()
+	entropyOfMean := others.Mul(others.Max(1e-300).Log()).Sum().Add(top.Mul(rest.Neg().Log1p())).Neg()
 	if d.Measure == predictiveEntropy {
-		return whole
+		return entropyOfMean
 	}
-	return whole.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)
+	return entropyOfMean.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)
 }
 
 // entropyOf returns the entropy of p in nats. It is precise even if one class has almost

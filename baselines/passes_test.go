@@ -26,7 +26,7 @@ func TestLastLayerOfManyOutputs(t *testing.T) {
 	}
 	all := score(t, s, b)
 	for _, i := range []int{0, n - 1} {
-		if got := score(t, s, b.Slice(i, i+1)); !near(got, all[i:i+1], 1e-5) {
+		if got := score(t, s, b.Slice(i, i+1)); !nearlyEqual(got, all[i:i+1], 1e-5) {
 			t.Errorf("row %d alone scores %v, with others %v", i, got[0], all[i])
 		}
 	}

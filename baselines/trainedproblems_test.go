@@ -45,7 +45,7 @@ func TestPaperProblems(t *testing.T) {
 	training.Trainer = &r
 	params := ood.Params{"k": 7., "epochs": 3.}
 	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
-	near := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
+	isNear := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
 	matches := func(p train.Problem, hidden int, noBias bool) bool {
 		m := p.Models[0]
 		return p.Loss == "mse" && p.Epochs == 3 && p.BatchSize == 64 && p.Outputs == 7 && len(p.Hidden) == hidden &&
@@ -72,7 +72,7 @@ func TestPaperProblems(t *testing.T) {
 	}
 	for i := range p.X.Rows {
 		for j, want := range naiveOutput(teacher.Layers, row(training.Features, i)) {
-			if !near(p.Y.Data[i*p.Y.Stride+j], want) {
+			if !isNear(p.Y.Data[i*p.Y.Stride+j], want) {
 				t.Fatalf("label %d of row %d is %v, the teacher says %v", j, i, p.Y.Data[i*p.Y.Stride+j], want)
 			}
 		}
@@ -92,7 +92,7 @@ func TestPaperProblems(t *testing.T) {
 		}
 	}
 	for j, want := range mean {
-		if !near(p.Y.Data[j], want) {
+		if !isNear(p.Y.Data[j], want) {
 			t.Errorf("the centre has %v at %d, the mean of the outputs to start with is %v", p.Y.Data[j], j, want)
 		}
 	}

@@ -101,7 +101,8 @@ func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 }
 
 // Restored draws the perturbed weights again from the seed. They are not saved, because
-// they are much larger than the rest of the state.
+// they are much larger than the rest of the state. Restored returns an error if they would
+// need too much memory.
 func (s *weiper) Restored() error {
 	c, h := s.Weight.Rows, s.Weight.Cols
 	if numbers := float64(s.Repeats) * float64(c) * float64(h); 4*numbers > rows.MostMemory {

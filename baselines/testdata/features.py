@@ -35,7 +35,7 @@ problem = Problem("numpy", "scipy", "sklearn", train={"features": train, "logits
 
 
 def put(method, params, scores, labelled=False, **more):
-    # Labels are other classes than those of the logits.
+    # The labels define other classes than the logits.
     problem.put(method, params, scores, without=["logits" if labelled else "labels"], **more)
 
 
@@ -120,8 +120,8 @@ for gamma, variance, m in [(2, 0.8, 4 * h), (1, 0.7, 4 * h), (1, 0.5, 4 * h), (3
     put("corp", params, reconstruction_error(fourier(train, m, gamma), fourier(test, m, gamma), variance))
 
 
-# Well-separated clusters: three clusters are the classes from any start. What
-# ten are depends on the draw, and is not compared.
+# The clusters are well separated, so three clusters equal the classes from any start. Ten
+# clusters depend on the draw, and are not compared.
 for covariance in ("full", "diag"):
     for k in (1, 3):
         model = GaussianMixture(k, covariance_type=covariance, random_state=0).fit(train)
@@ -142,7 +142,7 @@ for nu in (0.01, 0.05, 0.1, 0.5):
         model = OneClassSVM(nu=nu, gamma=gamma, tol=1e-10).fit(train)
         put("one-class-svm", params, -model.decision_function(test), absolute=off)
 
-# The mean scores of many trees: a forest of few trees deviates from them.
+# Mean scores of many trees. The scores of a forest of few trees deviate from them.
 many = {samples: -IsolationForest(n_estimators=4000, max_samples=samples, random_state=0).fit(train).score_samples(test)
         for samples in (n, 16)}
 for trees, samples, tolerance in [(100, 256, 0.1), (100, 64, 0.1), (100, 1024, 0.1), (500, 256, 0.05), (5000, 256, 0.015), (5000, 16, 0.015)]:

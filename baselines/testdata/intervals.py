@@ -11,8 +11,8 @@ from fixture import Problem, f32, take, uniforms
 
 rng = np.random.default_rng(30)
 FIT, ASK = [0.1, 0.9], [0.05, 0.1, 0.3, 0.5, 0.9, 0.95]
-# Groups of equal rows, each with three values of a target: of no run of groups
-# is a tenth a whole number of rows.
+# Groups of equal rows, each with three values of a target. A tenth of the rows is not a whole
+# number, for any run of consecutive groups.
 SIZES, AT = (37, 41, 43), (-3, 0, 2)
 group = np.repeat(np.arange(len(SIZES)), SIZES)
 x = f32(np.stack([np.array(AT)[group], np.full(len(group), 7)], 1))  # the second column is constant
@@ -33,8 +33,8 @@ def interpolated(ends):
     return np.stack([[np.interp(ASK, FIT, np.sort(e)) for e in row] for row in ends])
 
 
-# Bootstrap samples move the shares of values by far less than lies between them
-# and a level.
+# The fraction of rows up to a value depends on the bootstrap sample, but varies by far less
+# than its distance to any level.
 atoms = [0 if tau < 0.2 else 1 if tau < 0.7 else 2 for tau in ASK]
 problem.put("quantile-forest", {}, values[test_group][:, :, atoms])
 

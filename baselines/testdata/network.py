@@ -55,7 +55,8 @@ def largest_log_softmax(z, t):
     return F.log_softmax(z / t, 1)[torch.arange(len(z)), top]
 
 
-# Five passes of some rows: confident and equal, unsure and equal, contradictory.
+# Five passes. For the first three rows, they are confident and equal, unsure and equal, and
+# contradictory.
 passes = torch.randn(5, ROWS, CLASSES)
 passes[:, 0] = torch.tensor([30.0, 0, -2, 5]) + torch.randn(5, 4) / 100
 passes[:, 1] = torch.tensor([1.0, 1, 1, 1])
@@ -76,8 +77,8 @@ put = problem.put
 for t in (100, 1000, 10000):
     for eps in (0.014, 0.0014, 0.00014):
         step = eps / STD[:, None, None] * gradient(x, lambda z: largest_log_softmax(z, t)).sign()
-        # Softmax at these temperatures is nearly uniform: the difference between rows
-        # apart is of the order of 1/T.
+        # At these temperatures the softmax is nearly uniform, and scores of different rows
+        # differ by about 1/T.
         near = {"tolerance": 0, "absolute": 2e-6 / t}
         put("odin", {"temperature": t, "epsilon": eps}, -F.softmax(logits(x + step) / t, 1).max(1)[0], **near)
         phi = features(x).detach().requires_grad_()
