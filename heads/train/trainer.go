@@ -77,9 +77,9 @@ type Problem struct {
 	// Conditional makes the quantile level an input of the network (simultaneous quantile
 	// regression). Loss must then be one of the two pinball losses.
 	Conditional bool
-	// Levels are the quantile levels for the two pinball losses. If Conditional is set,
-	// each row of a mini-batch gets a random one of these levels, or a new τ ~ U(0,1) if
-	// Levels is empty.
+	// Levels are the quantile levels for the two pinball losses, or the two levels of the
+	// ends for the loss "quality-driven". If Conditional is set, each row of a mini-batch
+	// gets a random one of these levels, or a new τ ~ U(0,1) if Levels is empty.
 	//
 	// If Conditional is not set, each target has one output for each level. Outputs are
 	// ordered by target, then by level. With one target, output j learns Levels[j]. With
