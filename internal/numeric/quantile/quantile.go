@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// Check returns an error unless levels increase within (0,1) and the number of quantiles is
-// the number of rows times the number of levels.
+// Check returns an error unless there are levels, they increase within (0,1), and the
+// number of quantiles is the number of rows times the number of levels.
 func Check(levels []float64, quantiles, rows int) error {
 	if len(levels) == 0 || quantiles != rows*len(levels) {
 		return fmt.Errorf("quantile calibration has %d quantiles for %d rows at %d levels", quantiles, rows, len(levels))
