@@ -46,12 +46,12 @@ func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	}
 	columns = concatColumns(tensors)
 	weights = dense.New(columns.Cols(), len(sums))
-	distance, other := 0, len(classes)
+	nextDistance, nextOther := 0, len(classes)
 	for i, s := range sums {
 		for k, w := range s.Weights {
-			column := &distance
+			column := &nextDistance
 			if k >= len(s.Classes) {
-				column = &other
+				column = &nextOther
 			}
 			weights.Data[*column*weights.Stride+i] = w
 			*column++
