@@ -157,10 +157,10 @@ func (m *Moments) addBlock(phi blas32.General, classOf []int) {
 	for from := 0; from < h; from += panelColumns {
 		left := panel(from)
 		blas64.Syrk(blas.NoTrans, 1, left, 1, blas64.Symmetric{N: left.Rows, Stride: h, Data: outer.Data[from*h+from:], Uplo: blas.Upper})
-		for other := from + panelColumns; other < h; other += panelColumns {
-			right := panel(other)
+		for rightFrom := from + panelColumns; rightFrom < h; rightFrom += panelColumns {
+			right := panel(rightFrom)
 			blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 1,
-				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+other:]})
+				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+rightFrom:]})
 		}
 	}
 }
