@@ -71,17 +71,17 @@ type bracket struct {
 // middle returns a point inside the bracket. Its magnitude lies between the magnitudes of the
 // ends.
 func (b bracket) middle() float64 {
-	near, far := b.lo, b.hi
+	nearEnd, farEnd := b.lo, b.hi
 	if !b.left {
-		near, far = far, near
+		nearEnd, farEnd = farEnd, nearEnd
 	}
 	switch {
-	case near == 0:
-		return far / 16
-	case far/near > 4:
-		return math.Sqrt(near/far) * far
+	case nearEnd == 0:
+		return farEnd / 16
+	case farEnd/nearEnd > 4:
+		return math.Sqrt(nearEnd/farEnd) * farEnd
 	}
-	return near + (far-near)/2
+	return nearEnd + (farEnd-nearEnd)/2
 }
 
 // bracket returns a bracket of the root between d[i] and d[i+1], with a first guess. The guess
