@@ -93,11 +93,11 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 	if len(grid) > 1 {
 		ctx = memo.Share(ctx, block)
 	}
-	for k, other := range grid {
+	for k, scorer := range grid {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := other.fitted.(ood.Detector).Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
+		if err := scorer.fitted.(ood.Detector).Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
 			return &configError{k, err}
 		}
 	}

@@ -35,14 +35,14 @@ func scalar(of ood.Scalar, z float64) float64 {
 			pair[k] = math.Exp(pair[k]/t - sum)
 		}
 	}
-	largest, other := max(pair[0], pair[1]), min(pair[0], pair[1])
+	largest, smallest := max(pair[0], pair[1]), min(pair[0], pair[1])
 	switch {
 	case of.Sum:
 		return pair[0] + pair[1]
 	case of.Top:
 		return largest
 	case of.TopTwo:
-		return largest - other
+		return largest - smallest
 	case of.Logit:
 		return pair[of.Index]
 	}
