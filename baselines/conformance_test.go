@@ -326,14 +326,14 @@ func (c conformance) grid(t *testing.T) {
 }
 
 func (c conformance) seed(t *testing.T) {
-	other := c.training
-	other.Seed++
+	otherSeed := c.training
+	otherSeed.Seed++
 	for _, p := range c.configs {
 		want := c.predict(t, c.fit(t, c.training, p), c.out)
 		if !slices.Equal(c.predict(t, c.fit(t, c.training, p), c.out), want) {
 			t.Errorf("%v: two fits with one seed differ", p)
 		}
-		if c.Needs == (ood.Needs{}) && slices.Equal(c.predict(t, c.fit(t, other, p), c.out), want) {
+		if c.Needs == (ood.Needs{}) && slices.Equal(c.predict(t, c.fit(t, otherSeed, p), c.out), want) {
 			t.Errorf("%v: the method reads nothing, but the seed does not change the scores", p)
 		}
 	}

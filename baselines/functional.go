@@ -37,8 +37,8 @@ func minusMargin(z []float32, temperature float64) float64 {
 }
 
 func minusMarginGraph(z graph.Tensor, temperature float64) graph.Tensor {
-	two, _ := z.Top(2)
-	margin := two.Columns(1, 2).Sub(two.Columns(0, 1))
+	topTwo, _ := z.Top(2)
+	margin := topTwo.Columns(1, 2).Sub(topTwo.Columns(0, 1))
 	if temperature == 0 {
 		return margin
 	}
