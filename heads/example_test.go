@@ -60,11 +60,11 @@ func ExampleFused() {
 		heads.Component{Method: certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
 		heads.Component{Method: knn})
 	in, out := planeAndOutlier()
-	far, err := scoresOf(custom, nil, in, out)
+	outScores, err := scoresOf(custom, nil, in, out)
 	if err != nil {
 		panic(err)
 	}
-	near, err := scoresOf(custom, nil, in, in)
-	fmt.Println(far[0] > slices.Max(near), err)
+	inScores, err := scoresOf(custom, nil, in, in)
+	fmt.Println(outScores[0] > slices.Max(inScores), err)
 	// Output: true <nil>
 }
