@@ -80,8 +80,8 @@ func (c *call) cropTo(x, size string, s geometry) string {
 	return c.node("Slice", x, c.ints(make([]int64, len(s.kernel))...), size, c.ints(s.spatialAxes()...))
 }
 
-// mirroredKernel returns the kernel w with its channels swapped and its spatial axes
-// reversed. If w is constant, the runtime computes the result only once.
+// mirroredKernel returns the kernel w with its input and output channels swapped and its
+// spatial axes reversed. If w is constant, the runtime computes the result only once.
 func (c *call) mirroredKernel(w string, s geometry, group int64) string {
 	w = c.swapChannels(w, len(s.kernel)+2, group)
 	var axes []int64

@@ -57,17 +57,18 @@ func einsumTerms(equation string, operands int) (terms []string, result string, 
 	left, result, explicit := strings.Cut(equation, "->")
 	terms = strings.Split(left, ",")
 	if !explicit {
-		// Without "->", the result has the letters that occur once, sorted.
-		var once []string
+		// Without "->", the result has the ellipsis, if there is one, and the letters that
+		// occur once, sorted.
+		var uniqueLetters []string
 		for _, l := range letters(left) {
 			if l == "..." {
 				result = l
 			} else if l != "," && strings.Count(left, l) == 1 {
-				once = append(once, l)
+				uniqueLetters = append(uniqueLetters, l)
 			}
 		}
-		slices.Sort(once)
-		result += strings.Join(once, "")
+		slices.Sort(uniqueLetters)
+		result += strings.Join(uniqueLetters, "")
 	}
 	return terms, result, len(terms) == operands
 }

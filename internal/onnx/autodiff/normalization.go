@@ -43,12 +43,12 @@ func gradLayerNormalization(centred bool) rule {
 			return
 		}
 		s := standardization{axes: axes, epsilon: c.attrFloat("epsilon", 1e-5), centred: centred}
-		upstream, gain, wide := c.upstream(0), scale, x
+		upstream, gain, xWide := c.upstream(0), scale, x
 		if isHalf(c.types.get(x).elem) && c.attrInt("stash_type", 1) == 1 {
-			wide = c.castElem(x, pb.TensorProto_FLOAT)
-			upstream, gain = c.castTo(upstream, wide), c.castTo(gain, wide)
+			xWide = c.castElem(x, pb.TensorProto_FLOAT)
+			upstream, gain = c.castTo(upstream, xWide), c.castTo(gain, xWide)
 		}
-		xhat, r := s.apply(c, wide)
+		xhat, r := s.apply(c, xWide)
 		if c.needsGradient(1) {
 			c.addUnbroadcast(1, c.castTo(c.node("Mul", upstream, xhat), scale))
 		}

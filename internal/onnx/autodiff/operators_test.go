@@ -94,13 +94,13 @@ func (r reference) values(shape []int64, j int) []float32 {
 
 // opsets returns the first and the last operator set of a case, and some between them.
 func (r reference) opsets() []int64 {
-	var some []int64
+	var between []int64
 	for _, o := range []int64{7, 9, 11, 13, 15, 16, 18, 20, 22, 24} {
 		if o > r.From && o < r.To {
-			some = append(some, o)
+			between = append(between, o)
 		}
 	}
-	return slices.Compact(append(append([]int64{r.From}, some...), r.To))
+	return slices.Compact(append(append([]int64{r.From}, between...), r.To))
 }
 
 func references(t *testing.T) []reference {
