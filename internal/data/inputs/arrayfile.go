@@ -62,11 +62,11 @@ func floats(a array, first, last int) ([]float32, error) {
 	all := make([]float32, 0, min((last-first)*width, a.capacity()))
 	block := max(1, (1<<18)/width)
 	for start := first; start < last; start += block {
-		some, err := c.ReadRows(start, min(block, last-start))
+		part, err := c.ReadRows(start, min(block, last-start))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, npy.Float32s(some)...)
+		all = append(all, npy.Float32s(part)...)
 	}
 	return all, nil
 }

@@ -75,17 +75,17 @@ func TestParquetImageErrors(t *testing.T) {
 		Label *int `parquet:"label,optional"`
 	}
 	seven := 7
-	bare := writeParquet(t, []photoRow{{png, &seven}, {png, nil}, {[]byte("text"), &seven}, {nil, &seven}})
-	_, err = open(t, bare, images).Subset([]int{0, 2}).All(t.Context())
-	wantError(t, err, "row 2 of "+bare, "not a readable image")
-	s := open(t, bare, Options{Preprocess: images.Preprocess, SkipBad: true})
+	photos := writeParquet(t, []photoRow{{png, &seven}, {png, nil}, {[]byte("text"), &seven}, {nil, &seven}})
+	_, err = open(t, photos, images).Subset([]int{0, 2}).All(t.Context())
+	wantError(t, err, "row 2 of "+photos, "not a readable image")
+	s := open(t, photos, Options{Preprocess: images.Preprocess, SkipBad: true})
 	if s.Len() != 2 || s.Skipped != 2 || s.Labels != nil {
 		t.Errorf("%d rows, %d left out, labels %v", s.Len(), s.Skipped, s.Labels)
 	}
 	if s.Row(1) != 1 || s.Subset([]int{1}).Row(0) != 1 {
 		t.Errorf("row 1 has the number %d", s.Row(1))
 	}
-	wantError(t, s.Odd, "row 1 of "+bare, `its "label" is empty`)
+	wantError(t, s.Odd, "row 1 of "+photos, `its "label" is empty`)
 	withSite := writeParquet(t, []struct {
 		Photo []byte
 		Site  float64
@@ -103,10 +103,10 @@ func TestParquetImageErrors(t *testing.T) {
 	if s = open(t, writeFile(t, t.TempDir(), "a.parquet", described.String()), images); !slices.Equal(s.ClassNames, []string{"cat"}) {
 		t.Errorf("classes %v", s.ClassNames)
 	}
-	_, err = Open(context.Background(), bare, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})
-	wantError(t, err, bare, `there is no column "y" of numbers or texts`)
-	_, err = Open(context.Background(), bare, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})
-	wantError(t, err, bare, "images need a preprocessing file")
+	_, err = Open(context.Background(), photos, Options{Preprocess: images.Preprocess, Targets: []string{"y"}})
+	wantError(t, err, photos, `there is no column "y" of numbers or texts`)
+	_, err = Open(context.Background(), photos, Options{Takes: []Takes{{Name: "x", DType: "float32", Shape: []int{-1, 3, 24, 24}}}})
+	wantError(t, err, photos, "images need a preprocessing file")
 
 	type cell struct {
 		Bytes []byte `parquet:"bytes"`
@@ -127,15 +127,15 @@ func TestParquetImageErrors(t *testing.T) {
 	wantError(t, err, "row 3 of "+files, "no.png: no such file")
 
 	type twoPhotos struct{ A, B []byte }
-	several := writeParquet(t, []twoPhotos{{png, png}})
-	_, err = Open(context.Background(), several, images)
-	wantError(t, err, several, "several columns may contain the images, A, B; rename the right one to image")
+	twoColumns := writeParquet(t, []twoPhotos{{png, png}})
+	_, err = Open(context.Background(), twoColumns, images)
+	wantError(t, err, twoColumns, "several columns may contain the images, A, B; rename the right one to image")
 	images.Takes = []Takes{{Name: "B", DType: "float32"}}
-	readAll(t, open(t, several, images), 1)
+	readAll(t, open(t, twoColumns, images), 1)
 
-	none := writeParquet(t, []photoRow{})
-	_, err = Open(context.Background(), none, images)
-	wantError(t, err, none, "there are no rows")
+	emptyFile := writeParquet(t, []photoRow{})
+	_, err = Open(context.Background(), emptyFile, images)
+	wantError(t, err, emptyFile, "there are no rows")
 	whole, err := os.ReadFile(hub)
 	if err != nil {
 		t.Fatal(err)

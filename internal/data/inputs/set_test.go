@@ -108,10 +108,10 @@ func TestPixelArrays(t *testing.T) {
 		}
 		// Thumbnails have the order in which rows are requested.
 		last, first := s.Len()-1, 0
-		there, err := s.Thumbnails(t.Context(), []int{last, first})
-		back, err2 := s.Thumbnails(t.Context(), []int{first, last})
-		if err != nil || err2 != nil || there[0] == nil || !reflect.DeepEqual(there[0], back[1]) || !reflect.DeepEqual(there[1], back[0]) || reflect.DeepEqual(there[0], there[1]) {
-			t.Errorf("%s: thumbnails %v, errors %v, %v", c.name, there, err, err2)
+		backward, err := s.Thumbnails(t.Context(), []int{last, first})
+		forward, err2 := s.Thumbnails(t.Context(), []int{first, last})
+		if err != nil || err2 != nil || backward[0] == nil || !reflect.DeepEqual(backward[0], forward[1]) || !reflect.DeepEqual(backward[1], forward[0]) || reflect.DeepEqual(backward[0], backward[1]) {
+			t.Errorf("%s: thumbnails %v, errors %v, %v", c.name, backward, err, err2)
 		}
 	}
 }

@@ -352,11 +352,11 @@ func TestTableColumns(t *testing.T) {
 		t.Error("a number is a class name")
 	}
 	// Optional targets may be absent. Without SkipOdd, either all or none must be present.
-	some := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
-	_, err = Open(context.Background(), path, some)
+	twoTargets := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
+	_, err = Open(context.Background(), path, twoTargets)
 	wantError(t, err, path, `there is no column "z"; its columns are name, b, y, a`)
-	some.SkipOdd = true
-	if open(t, path, some).Targets.Rows > 0 {
+	twoTargets.SkipOdd = true
+	if open(t, path, twoTargets).Targets.Rows > 0 {
 		t.Error("one target of two is read")
 	}
 	// Names that are numbers make a header if the fit used them.
