@@ -59,8 +59,8 @@ func zipf(values int, s float64) func(r *rand.Rand, n int) []uint64 {
 func TestReused(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	base, other := randomRows(r, 2000), randomRows(r, 1000)
-	binary := zipf(8, .5) // 8 values, as in three binary columns
-	few := binary(r, 1500)
+	drawBinary := zipf(8, .5) // 8 values, as in three binary columns
+	binaryRows := drawBinary(r, 1500)
 	for name, c := range map[string]struct {
 		fit, cal []uint64
 		want     int
@@ -74,8 +74,8 @@ func TestReused(t *testing.T) {
 		"a copy, twenty times each":             {base, repeat(base, 20), 40000},
 		"a copy of rows fitted on twenty times": {repeat(base, 20), base, 2000},
 		"others, beside rows fitted on twenty times": {repeat(base, 20), other, 0},
-		"three binary columns":                       {binary(r, 1500), binary(r, 500), 0},
-		"a copy of three binary columns":             {few, few, 0}, // equal rows are so common by chance that copies cannot be detected
+		"three binary columns":                       {drawBinary(r, 1500), drawBinary(r, 500), 0},
+		"a copy of three binary columns":             {binaryRows, binaryRows, 0}, // equal rows are so common by chance that copies cannot be detected
 	} {
 		if got := Reused(sorted(c.fit), sorted(c.cal)); got != c.want {
 			t.Errorf("%s: %d of %d rows are reused, want %d", name, got, len(c.cal), c.want)
@@ -93,7 +93,7 @@ func TestReused(t *testing.T) {
 			t.Errorf("%s: %d of %d rows are repeated, want %d", name, got, len(c.cal), c.want)
 		}
 	}
-	if got := Repeated(sorted(few), sorted(binary(r, 500))); got > 0 {
+	if got := Repeated(sorted(binaryRows), sorted(drawBinary(r, 500))); got > 0 {
 		t.Errorf("of three binary columns %d rows are repeated", got)
 	}
 	baseTwice := repeat(base, 2)
