@@ -89,7 +89,7 @@ func truncated(err error, what string) error {
 // dictEntry matches an entry of the header dictionary: a key, and a string, a boolean, a
 // tuple of lengths or the beginning of a list. Python 2 wrote long lengths as 3L. A tuple
 // of one length ends with a comma.
-var dictEntry = regexp.MustCompile(`^\s*['"](\w+)['"]\s*:\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(True|False)|(\((?:\s*\d+L?\s*,)*(?:(?:\s*\d+L?\s*,)+\s*\d+L?)?\s*\))|(\[))\s*(,|})`)
+var dictEntry = regexp.MustCompile(`^\s*['"](\w+)['"]\s*:\s*(?:(\[)|(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(True|False)|(\((?:\s*\d+L?\s*,)*(?:(?:\s*\d+L?\s*,)+\s*\d+L?)?\s*\)))\s*(,|}))`)
 
 func parseHeader(text string) (Header, error) {
 	var h Header
@@ -107,10 +107,10 @@ func parseHeader(text string) (Header, error) {
 			return h, fmt.Errorf("%w: its header has a malformed dictionary", ErrFormat)
 		}
 		rest, ok = rest[len(m[0]):], m[7] == "}"
-		key, text, boolean, tuple := m[1], m[2]+m[3], m[4], m[5]
+		key, list, text, boolean, tuple := m[1], m[2], m[3]+m[4], m[5], m[6]
 		var err error
 		switch {
-		case key == "descr" && m[6] != "":
+		case key == "descr" && list != "":
 			err = errors.New("structured arrays are not supported; save each field as a separate array")
 		case key == "descr" && text != "" && !seen[key]:
 			h.DType, err = parseDType(text)

@@ -117,7 +117,7 @@ func TestRefused(t *testing.T) {
 		"strings.npy":    "not supported",
 		"complex.npy":    "not supported",
 		"objects.npy":    "Python objects",
-		"structured.npy": "structured",
+		"structured.npy": "save each field as a separate array",
 		"uint64.npy":     "9223372036854775808 at element 1",
 	} {
 		_, err := ReadFile(filepath.Join("testdata", name))
