@@ -115,7 +115,7 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 //
 // These constants keep small p-values small: the smallest one is about −2 log(delta)/n.
 //
-// Reference: Bates et al. (2023), sections 3.2 and 3.3; Sarkar (2008) for the inequality.
+// References: Bates et al. (2023), sections 3.2 and 3.3; Sarkar (2008) for the inequality.
 func ConditionalPValues(n int, delta float64) []float64 {
 	if err := checkLevel("delta", delta); err != nil {
 		panic("calibrate: " + err.Error())

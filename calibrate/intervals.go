@@ -93,8 +93,8 @@ type Intervals struct {
 // margin would make the ends cross, both become the midpoint, which can only increase
 // coverage.
 //
-// Scores are rounded up and ends are rounded inwards, so an interval contains exactly the
-// targets whose score is at most the margin.
+// Scores are rounded up and ends are rounded inwards, so, unless the ends would cross, an
+// interval contains exactly the targets whose score is at most the margin.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	if err := checkLevel("α", alpha); err != nil {
 		return v, err

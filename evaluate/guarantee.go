@@ -25,7 +25,7 @@ const (
 // number of misses has a beta-binomial distribution over random evaluated rows and calibration
 // rows. The number of wrong accepted rows has a binomial distribution instead.
 //
-// Reference: Vovk (2012), Conditional validity of inductive conformal predictors; Angelopoulos
+// References: Vovk (2012), Conditional validity of inductive conformal predictors; Angelopoulos
 // & Bates (2021), A Gentle Introduction to Conformal Prediction.
 type Guarantee struct {
 	// Kind is false_alarm_rate, interval_coverage, joint_coverage, set_coverage or

@@ -407,8 +407,8 @@ func (g *accumulator) outcomesOf(predictor *attach.Predictor, target int) outcom
 	return out
 }
 
-// adviseSetsByClass advises to calibrate prediction sets by class if the worst class is then
-// covered more often. If a class has too few calibration rows, it advises to calibrate with
+// adviseSetsByClass advises calibrating prediction sets by class if the worst class is then
+// covered more often. If a class has too few calibration rows, it advises calibrating with
 // more rows.
 func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string) {
 	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })

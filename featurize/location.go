@@ -295,8 +295,8 @@ var embeddingNames = [...]string{"sentence_embedding", "last_hidden_state", "tok
 // PyTorch use a number as the name.
 var embeddingOutput = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
 
-// embedding returns the feature of a model whose outputs are only embeddings. It returns ""
-// for other models, or if the caller names an output.
+// embedding returns the feature of a model whose outputs are only embeddings, if one of
+// them is in embeddingNames. Otherwise, or if the caller names an output, it returns "".
 func (s modelBuilder) embedding(o Options) string {
 	outputs := s.graph.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !embeddingOutput.MatchString(v.GetName()) }) {

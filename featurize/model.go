@@ -41,9 +41,9 @@ type Options struct {
 	Output string
 	// EarlierLayers is the number of layers before φ that are read in addition. They are
 	// spread evenly between the input and φ, and a model may have fewer. Their values are
-	// inputs of convolutions and other linear layers, averaged over positions. Vectors are
-	// used only if no layer before φ has positions. To read specific tensors instead, set
-	// Layers to their names.
+	// inputs of convolutions and other linear layers, averaged over positions. Layers
+	// without positions are read only if no layer before φ has positions. To read specific
+	// tensors instead, set Layers to their names.
 	EarlierLayers int
 	Layers        []string
 	// Batch is the number of rows in one run. The default is 64, or fewer for large inputs

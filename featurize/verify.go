@@ -315,12 +315,12 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 			return fmt.Errorf("%s: %s has %s a row, and the .attach file %d", e.path, name, rows.Count(got[k].Cols, "number"), columns)
 		}
 	}
-	scores := slices.Index(e.outputNames, graph.OODScore)
+	scoreOutput := slices.Index(e.outputNames, graph.OODScore)
 	for k := range e.outputNames {
 		for i, p := range want {
 			score := p.Score
-			if scores >= 0 {
-				score = float64(got[scores].Data[i*got[scores].Stride])
+			if scoreOutput >= 0 {
+				score = float64(got[scoreOutput].Data[i*got[scoreOutput].Stride])
 			}
 			e.compareRow(k, rows.Row(got[k], i), p, score, r.Batch, i)
 		}

@@ -43,9 +43,9 @@ type Network interface {
 // and layers if the .attach file needs them.
 type Options struct {
 	// Network is the model that runs on the columns. If it is nil, the columns contain the
-	// model's results: lists of numbers named features, logits and layer_0, layer_1 and so
-	// on, or single numbers in this order. Features may be the columns that Base.Columns
-	// names.
+	// model's results. They are either columns of lists named features, logits, layer_0,
+	// layer_1 and so on, or columns of single numbers: first those of the features, then of
+	// the logits, then of the layers. Features may be the columns that Base.Columns names.
 	Network Network
 	// Targets names the columns with labels or targets, such as those in Base.Targets, or
 	// is "last". Rows then have Labels or Targets, which evaluate.Rows needs. Rows whose

@@ -419,7 +419,7 @@ func (t *tally) add(b block) error {
 		for ; len(t.pendingKeys) > 0 && t.pendingKeys[0].row == t.nextRow+i; t.pendingKeys = t.pendingKeys[1:] {
 			*t.pendingKeys[0].key = string(b.texts("key")[i])
 		}
-		look, discovery := lookIndex(t.looks, w.rank(p[i])), t.discovered(p[i])
+		lookBin, discovery := lookIndex(t.looks, w.rank(p[i])), t.discovered(p[i])
 		for k := range contained {
 			if known[k], contained[k] = t.covers(b, k, i); known[k] {
 				t.a.Intervals[k].WithTarget++
@@ -443,10 +443,10 @@ func (t *tally) add(b block) error {
 			if nearFitRow {
 				c.fitDuplicates++
 			}
-			c.lookCounts[0][look]++
+			c.lookCounts[0][lookBin]++
 			if copyFlags[i]&copyInKind(kind) == 0 {
 				c.distinct++
-				c.lookCounts[1][look]++
+				c.lookCounts[1][lookBin]++
 			}
 			if discovery {
 				c.discovered++

@@ -139,7 +139,7 @@ func intervalWidths(q calibrate.QuantileCalibration, levels []float64) []float64
 
 const (
 	// partRows and partTime limit the rows of a part and the time to score it. If an audit
-	// is killed, the next run scores at most one part again.
+	// is killed, the next run repeats at most one part of each Scoring.
 	partRows = 1 << 15
 	partTime = 20 * time.Second
 )

@@ -293,11 +293,11 @@ func (d *demoCall) regressor(c *cli.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	line, err := predictor.Predict(ctx, attach.Rows{Batch: batch})
+	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: batch})
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range line {
+	for _, p := range predictions {
 		y := p.Targets[0]
 		band.Median, band.Lower, band.Upper = append(band.Median, y.Median), append(band.Lower, y.Lower), append(band.Upper, y.Upper)
 		band.Epistemic = append(band.Epistemic, p.PValue)

@@ -283,7 +283,7 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 // returns 5 instead of 4.
 func irVersionFor(opset int64) int64 {
 	ir := int64(4)
-	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // each later operator set needs a higher IR version
+	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // the last operator set of each IR version
 		if opset > last {
 			ir++
 		}

@@ -12,7 +12,7 @@ import (
 // larger entropy relative to a reference measure. The scaling sets this measure: uniform on
 // [0, 1] or standard normal.
 //
-// Reference: Daniušis et al. (2010), Inferring deterministic causal relations; Janzing et
+// References: Daniušis et al. (2010), Inferring deterministic causal relations; Janzing et
 // al. (2012). As in the authors' estimator, gaps of zero between neighbouring values are
 // skipped.
 func igci(scale func([]float64) []float64) func(x, y []float64, rng *rand.Rand) (float64, error) {

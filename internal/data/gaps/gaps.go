@@ -58,8 +58,9 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 		}
 	}
 	// Up to fraction/2 of the reference rows, rounded up to whole rows, may exceed each of
-	// the two limits. A single unusual row therefore cannot raise a limit. If there are few
-	// reference rows, even one row is more than the fraction allows, and the limits are the
+	// the two limits. A single unusual row therefore cannot raise a limit. With few
+	// reference rows, a new row would then be beyond a limit with a probability above
+	// maxExcess·fraction. In this case none may exceed a limit, and the limits are the
 	// largest values.
 	exceeding := int(math.Ceil(fraction / 2 * float64(p.Rows)))
 	probabilityUnseen := func() float64 { return 2 * float64(exceeding+1) / float64(p.Rows+1) }

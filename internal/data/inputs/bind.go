@@ -16,7 +16,7 @@ import (
 )
 
 // binding is a model input with the table columns that it is read from: columns of numbers,
-// columns of texts, or one column of lists.
+// columns of texts, or one column of lists or of images.
 type binding struct {
 	tensor    ood.Tensor
 	columns   []int

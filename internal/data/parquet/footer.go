@@ -109,7 +109,7 @@ func (r *sizedReader) ReadSet() (thrift.Set, error) {
 	return thrift.Set(l), err
 }
 
-// ReadMap returns an error, because Parquet has no maps.
+// ReadMap returns an error, because the Thrift structs of Parquet contain no maps.
 func (r *sizedReader) ReadMap() (thrift.Map, error) {
 	return thrift.Map{}, errors.New("it contains a map")
 }

@@ -32,9 +32,10 @@ func (s Sum) Graph() graph.Tensor {
 	return columns.MatMul(weights)
 }
 
-// Columns writes the distances and other columns of several sums as graph nodes, n×columns in
-// float64. weights has the weight of each column in each sum, columns×sums. All distances
-// share their nodes, because the run time for few rows depends on the number of nodes.
+// Columns writes the distances and other columns of several sums as graph nodes, n×columns
+// in float64. weights has the weight of each column in each sum, columns×sums. Unless there
+// are more than maxDifferences differences, all distances share their nodes, because the
+// run time for few rows depends on the number of nodes.
 func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	var classes []Classes
 	var x, tensors []graph.Tensor

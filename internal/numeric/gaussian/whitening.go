@@ -48,9 +48,10 @@ type Whitening struct {
 	Projection rows.Matrix `state:"projection[h,r]"`
 }
 
-// NewWhitening inverts (1−s)Σ + s·γ̄·I. Σ is the covariance, s is the shrinkage in [0,1], and
-// γ̄ is the mean of the diagonal of Σ (Ledoit & Wolf 2004). It leaves out directions in which
-// rows do not vary. With enough shrinkage, there are no such directions.
+// NewWhitening inverts (1−s)Σ + s·γ̄·I. Σ is the covariance, s is the shrinkage in [0,1],
+// and γ̄ is the mean of the diagonal of Σ (Ledoit & Wolf 2004). It leaves out directions in
+// which rows do not vary, unless the shrinkage is large enough to make the matrix
+// invertible.
 func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (Whitening, error) {
 	h := len(mean)
 	average := mat.Trace(covariance) / float64(h)

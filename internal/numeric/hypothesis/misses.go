@@ -69,9 +69,9 @@ func (m Misses) RowsFor(power, probability, p float64) int {
 	return rowsFor(m.AtLeast, power, probability, p)
 }
 
-// rowsFor is RowsFor for any distribution of misses. The power falls where the critical count
-// grows by one with the number of rows, and rises in between. rowsFor returns the number of
-// rows from which on the power stays at least power.
+// rowsFor is RowsFor for any distribution of misses. The power falls where the critical
+// count grows by one with the number of rows, and rises in between. rowsFor returns the
+// smallest number of rows at and above which the power is at least power.
 func rowsFor(atLeast func(count, rows int) float64, power, probability, p float64) int {
 	// firstRows returns the smallest number of rows whose critical count is at least count.
 	firstRows := func(count int) int {

@@ -146,7 +146,7 @@ func (h *histogram) addRows(cells []cell, f int, n *node, times int32) {
 
 // cursor visits the bins of a node in increasing order and finds the best split.
 type cursor struct {
-	mean, totalWeight float64 // mean target and weight of all rows
+	mean, totalWeight float64 // mean target of all rows, and their total weight
 	rows, minLeaf     int
 	sum, weight       float64 // sums over the visited bins
 	visitedRows       int

@@ -254,8 +254,8 @@ func (g *tape) sum(x string, axes []int64, keep bool) string {
 }
 
 // reduce appends ReduceMax, ReduceMean, ReduceL2 or a similar operator over constant axes,
-// or over all axes if axes is nil. The axes are an input of the node since operator set 18,
-// and an attribute before.
+// or over all axes if axes is nil. From operator set 18, the axes are an input of the node.
+// In earlier sets they are an attribute.
 func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if op == "ReduceSum" && axes != nil {
 		return g.sum(x, axes, keep)

@@ -46,7 +46,7 @@ const bindingAPI = 29
 // Find returns the library that [Open] would load without installing one, and the
 // candidates that it examined. It searches o.Library, $ORT_LIB, the user's cache, and the
 // system's library folders, in this order. In the system's folders, it takes the first
-// library that is recent enough.
+// library that is recent enough and, if o.Provider is "cuda", has the CUDA provider.
 //
 // In the cache, Find uses only files that a published package lists. It checks the SHA-256
 // of each file before the file is loaded. It removes other files, so that the loader cannot

@@ -31,7 +31,7 @@ type Options struct {
 	Provider  string       // "auto" (default), "cpu" or "cuda"
 	Device    int          // index of the CUDA device
 	Threads   int          // threads within an operator; 0 means one per physical core, or GOMAXPROCS if that is less than the number of CPUs
-	Log       *slog.Logger // nil discards messages; if it enables levels below debug, the runtime also logs to stderr
+	Log       *slog.Logger // nil discards messages; if the logger enables levels below debug, the runtime also logs to stderr
 }
 
 func (o Options) log() *slog.Logger {
