@@ -47,14 +47,14 @@ func plotScores(r formResult, coverage float64) *experiment.Figure {
 	}
 	p.Legend.Left = true
 	p.Y.Min, p.Y.Max = -.25, 1.7
-	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: .5, Label: ".5"}, {Value: 1, Label: "1"}}
+	p.Y.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "0"}, {Value: .5, Label: "0.5"}, {Value: 1, Label: "1"}}
 	return p
 }
 
 // plotDeciles plots the mean error rate of each decile, with its standard error over
 // splits.
 func plotDeciles(results []formResult) *experiment.Figure {
-	p := experiment.NewFigure("Errors of the class in tenths of the test rows", "tenth of the rows, the surest first", "share classed wrongly")
+	p := experiment.NewFigure("Error rate by decile of the test rows", "decile of the rows, most confident first", "error rate")
 	var ticks plot.ConstantTicks
 	for t := range 10 {
 		ticks = append(ticks, plot.Tick{Value: float64(t + 1), Label: fmt.Sprint(t + 1)})
