@@ -307,8 +307,8 @@ func (r remedy) better(other remedy) bool {
 	return r.worst > other.worst
 }
 
-// bestRemedy returns the best of the other remedies that cover the worst part more often than
-// the current one. If there is none, it returns the current one.
+// bestRemedy returns the best of those other remedies that cover the worst part more often
+// than current does. If no other remedy does, bestRemedy returns current.
 func bestRemedy(current remedy, others []remedy) remedy {
 	best := current
 	for _, r := range others {

@@ -38,6 +38,8 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is unknown")
 	case e.Task == attach.Classification && e.Classifier == nil:
 		add("give logits to see more", "the rows have no logits, so accuracy is unknown")
+	case e.Task == attach.Regression && g.targets == nil && g.bundle.IntervalModel == nil:
+		add("give targets, so that errors are measured", "the rows have no targets, so the errors of the model are unknown")
 	case e.Task == attach.Regression && g.targets == nil:
 		add("give targets, so that intervals are tested", "the rows have no targets, so the coverage of intervals is unknown")
 	}
