@@ -55,7 +55,7 @@ func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
 	return w.recordFailure(ctx, s, engine.FailedName(shards[0]), err.Error())
 }
 
-// recordFailure writes the error of a shard next to the parts, where the program that
+// recordFailure writes the error of a shard to the folder of parts, where the program that
 // started the audit finds it. If ProcessElement returned the error, the runner would stop
 // the other shards and retry this one.
 func (w *worker) recordFailure(ctx context.Context, s *scoreFn, name, reason string) error {
@@ -123,8 +123,8 @@ func commonPrefix(from, to int) string {
 }
 
 const (
-	// Small shards form groups. A group has at most maxGroup shards and maxGroupBytes
-	// bytes.
+	// Small shards form groups. A group of several shards has at most maxGroup shards and
+	// maxGroupBytes bytes in total.
 	maxGroup      = 256
 	maxGroupBytes = 1 << 18
 )
@@ -191,8 +191,8 @@ type pipeline struct {
 	initialParts []string // names of the parts in cloud at the start
 }
 
-// newPipeline prepares an audit. If -o is a URL, it copies the audit there to a local
-// folder, and replaces the URL in the arguments with this folder.
+// newPipeline prepares an audit. If -o is a URL, it downloads an audit that exists at this
+// URL to a local folder, and replaces the URL in the arguments with this folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
 	e := &pipeline{storage: s, args: args}
 	for i, arg := range args {

@@ -394,7 +394,8 @@ func (s *storage) put(ctx context.Context, folder, name string, content io.Write
 	return nil
 }
 
-// fetchAudit copies the audit in a URL's folder to a local folder and returns its path.
+// fetchAudit downloads the audit in a URL's folder, if there is one, to a new local folder. It
+// returns the path of this folder.
 func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, err error) {
 	if dir, err = newCopyDir(); err != nil {
 		return "", err
@@ -411,8 +412,9 @@ func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, er
 	return dir, s.get(ctx, joinURL(folder, "parts"), "", isPart, filepath.Join(dir, "parts"))
 }
 
-// publish uploads the audit in a local folder to the folder of a URL, and removes the
-// uploaded parts there. If the audit is incomplete, publish does nothing.
+// publish uploads the audit in a local folder to the folder of a URL. It then removes the
+// parts from that URL, because scores.parquet replaces them. If the audit is incomplete,
+// publish does nothing.
 func (s *storage) publish(ctx context.Context, dir, folder string) error {
 	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil

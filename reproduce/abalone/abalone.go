@@ -172,11 +172,11 @@ func levels() []float64 {
 // old is more probable.
 type prediction struct {
 	score, lower, upper float64 // median and interval bounds; in rings if classForm.rings is set
-	mean                float64 // probability of being old: the mean of the label over levels, or from the rings, or from cross-entropy
+	mean                float64 // probability of being old
 	predictedOld        bool    // predicted class
 	uncertainty         float64 // width of the interval, or the smaller class probability
-	mayBeYoung          bool    // reports whether the interval contains a score of the class young
-	mayBeOld            bool
+	mayBeYoung          bool    // reports whether the interval contains scores of young abalone
+	mayBeOld            bool    // reports whether the interval contains scores of old abalone
 }
 
 // predictionsFromLogits converts logits to probabilities. The interval contains a class if

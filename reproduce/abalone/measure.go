@@ -26,9 +26,9 @@ type formResult struct {
 type classMeasures struct {
 	accuracy, auc         float64 // from the median
 	meanAccuracy, meanAUC float64 // from the mean over levels
-	// uncertaintyRight is the mean uncertainty of rows with the right class, and
-	// uncertaintyWrong of rows with the wrong class. errorAUC is the probability that a
-	// wrong row has a larger uncertainty than a right row.
+	// uncertaintyRight is the mean uncertainty of correctly classified rows, and
+	// uncertaintyWrong that of misclassified rows. errorAUC is the probability that a
+	// misclassified row has a larger uncertainty than a correctly classified one.
 	uncertaintyRight, uncertaintyWrong, errorAUC float64
 	// covered is the fraction of rows whose interval contains the true class. undecided is
 	// the fraction of rows whose interval contains both classes. decidedWrong is the error

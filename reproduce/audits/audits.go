@@ -75,7 +75,7 @@ func printTable(w io.Writer, pools []Pool, cells []cell) {
 	for _, scores := range pools {
 		m, err := measure.Evaluate(scores.In, scores.Out)
 		if err != nil {
-			panic(err) // both have rows, and scores are numbers
+			panic(err) // cannot fail: both sets have rows, and their scores are numbers
 		}
 		fmt.Fprintf(w, "%s, %s: %d in-distribution and %d OOD rows to draw from, AUROC %.3f\n", scores.Name, scores.Method, len(scores.In), len(scores.Out), m.AUROC)
 		for _, c := range cells {

@@ -13,13 +13,14 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Pool holds scores of rows that trained neither the network nor the detector.
+// Pool holds scores of rows on which neither the network nor the detector was trained.
 type Pool struct {
 	Name, Method string
 	In, Out      []float64
 }
 
-// Scored returns the scores of each network's rows by the network's default detector.
+// Scored returns the scores of the rows of each network, and of the texts if they are
+// chosen. The default detector of each model computes the scores.
 func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	var pools []Pool
 	if p.Sets == nil {
@@ -92,7 +93,7 @@ func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.
 }
 
 // textScores scores validation, test and out-of-scope rows of CLINC150. The detector is
-// fitted on its training rows.
+// fitted on the training rows of CLINC150.
 func textScores(ctx context.Context, p *networks.Plan, progress func(fraction float64)) (Pool, error) {
 	model, batches, err := p.ReadTexts(ctx, []string{"train", "val", "test", "oos_val", "oos_test"}, progress)
 	if err != nil {

@@ -69,8 +69,8 @@ func principalDirections(c linearCertificates, m *moments.Moments) ([]direction,
 	return directions, nil
 }
 
-// roundingTolerance is a fraction of the certificates' mean squared norm. If ‖Cᵀv‖² is
-// smaller, it is rounding error of float32 entries and counts as 0.
+// roundingTolerance is a fraction of ‖C‖², the sum of the certificates' squared entries. A
+// ‖Cᵀv‖² below this fraction is rounding error of float32 entries and counts as 0.
 const roundingTolerance = 1e-12
 
 // Shift returns the length of the shortest shift, in either sense of the direction, that

@@ -92,8 +92,8 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// rise returns the increase of the expected score if all features shift along a direction
-// by a signed length.
+// rise returns the increase of the expected score when the features of all rows shift along
+// a direction by a signed length.
 func rise(d direction, shift float64) float64 { return shift*d.Slope + shift*shift*d.Seen }
 
 // TestCommand fits certificates to random features and checks the output of the command.

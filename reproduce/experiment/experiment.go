@@ -28,8 +28,8 @@ type Experiment struct {
 	// OptionalData reports whether parts of the experiment run without --data. Such an
 	// experiment must itself report which part needs the folder.
 	OptionalData bool
-	// Resumes reports whether the experiment saves each result in --out at once, and does
-	// not measure saved results again.
+	// Resumes reports whether the experiment saves each result in --out as soon as it is
+	// measured, and does not measure saved results again.
 	Resumes bool
 	// New defines the experiment's own flags. It returns the function that runs the
 	// experiment after the flags are parsed.
@@ -42,7 +42,7 @@ type Settings struct {
 	Sets         []string // nil means all
 	MethodNames  []string // nil means all
 	Seeds        int
-	Epochs       int // 0 means a number chosen from the number of rows
+	Epochs       int // 0 means that the experiment chooses the number
 	Parallel     int
 	Out, Library string
 	Trainer      train.Trainer // only set for experiments with --ort-lib

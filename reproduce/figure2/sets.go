@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// crossingSet is a data set on which quantiles may cross: a toy of the paper or a UCI set.
+// crossingSet is a data set on which quantiles may cross: a toy or a UCI set.
 type crossingSet struct {
 	name   string
 	hidden []int
@@ -29,7 +29,7 @@ type cosineToy struct {
 // cosineRows is the number of training rows of a toy, and also of its test rows.
 const cosineRows = 1000
 
-// cosineSets returns the toy sets. The paper's script and its text describe different toys,
+// cosineSets returns the toy sets. The paper and its script describe different toys,
 // so the list has both.
 func cosineSets() []crossingSet {
 	return []crossingSet{

@@ -59,10 +59,11 @@ func components() []component {
 	}
 }
 
-// candidate describes one way to fuse −log p of the components. lastWeights and
-// layerWeights are the weights of the components. The values of earlier layers have the
-// exponent power. Their sum is multiplied by baseWeight + uncertaintyWeight·u, where u is
-// the network's mean uncertainty.
+// candidate describes one way to fuse −log p of the components. The fused score is the sum
+// of two parts. The first part is the sum over the detectors of the last layer, weighted by
+// lastWeights. The second part raises the values of earlier layers to the exponent power
+// and sums them, weighted by layerWeights. It is then multiplied by baseWeight +
+// uncertaintyWeight·u, where u is the network's mean uncertainty.
 type candidate struct {
 	lastWeights       [4]float64
 	layerWeights      [2]float64

@@ -59,9 +59,9 @@ type Case struct {
 	Seed     int     `json:"seed"`
 	Method   string  `json:"method"`
 	Config   string  `json:"config"`   // text of ood.Params
-	Coverage float64 `json:"coverage"` // of the intervals, for example 0.95
-	Epochs   int     `json:"epochs"`   // of networks; 0 for trees
-	Keep     string  `json:"keep"`     // the epoch of the weights, best or last; empty for trees and for defaults
+	Coverage float64 `json:"coverage"` // level of the intervals, for example 0.95
+	Epochs   int     `json:"epochs"`   // number of training epochs of networks; 0 for trees
+	Keep     string  `json:"keep"`     // epoch whose weights a network keeps, best or last; empty for trees and for defaults
 }
 
 func (k Case) Key() Case { return k }
@@ -122,8 +122,8 @@ type Measured struct {
 	PICP  float64 `json:"picp"`
 	MPIW  float64 `json:"mpiw"`
 	Score float64 `json:"score"` // Winkler score, divided like the width
-	// Unbounded reports whether the intervals are infinite because calibration rows are too
-	// few. MPIW and Score are then 0 because JSON has no infinity.
+	// Unbounded reports whether the intervals are infinite because there are too few
+	// calibration rows. MPIW and Score are then 0 because JSON has no infinity.
 	Unbounded bool `json:"unbounded,omitempty"`
 }
 

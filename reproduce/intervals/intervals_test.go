@@ -24,7 +24,7 @@ func TestCoverageError(t *testing.T) {
 		for i := range rows {
 			rows[i] = draw()
 		}
-		zeroQuantiles := make([]float64, nCal+nTest) // quantiles, all 0
+		zeroQuantiles := make([]float64, nCal+nTest)
 		var covered, closed []float64
 		for split := range uint64(splits) {
 			rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })

@@ -98,7 +98,8 @@ type Images struct {
 	Training ood.Training
 	In       ood.Batch
 	Outs     []compare.OODSet
-	// FewIn and FewOuts hold some rows of In and Outs together with the network's inputs.
+	// FewIn and FewOuts hold at most Plan.NetworkRows rows of each set in In and Outs (all
+	// rows if it is 0), together with the network's inputs.
 	FewIn   ood.Batch
 	FewOuts []compare.OODSet
 }

@@ -20,11 +20,11 @@ import (
 
 // Network describes a classifier in the benchmarks of OOD detection.
 type Network struct {
-	Name       string // file name without .onnx
-	Set        string // name of its training data set
-	preprocess string // name of a preprocessing file next to the model; if empty, colours are divided by 255
-	FiveClass  bool   // trained only on the classes FiveIn, so the other five classes are OOD
-	Others     []string
+	Name       string   // file name without .onnx
+	Set        string   // name of its training data set
+	preprocess string   // name of a preprocessing file next to the model; if empty, colours are divided by 255
+	FiveClass  bool     // trained only on the classes FiveIn, so the other five classes are OOD
+	Others     []string // names of further OOD sets
 }
 
 // FiveIn returns the paper's five in-distribution classes out of ten, in the order of the

@@ -85,10 +85,10 @@ func TestForeignImages(t *testing.T) {
 	}
 }
 
-// TestDrawnRows checks that rows have only the requested classes, and that a label is the
-// index of the row's class among these. It also checks that the limit of rows is met, that
-// the seed determines the rows, and that sampleRows keeps labels and inputs together. Last,
-// it checks how rowLimits parses --rows.
+// TestDrawnRows checks that rows have only the requested classes, and that each label is an
+// index into the list of requested classes. It also checks that the number of rows does not
+// exceed the limit, that the seed determines the rows, and that sampleRows keeps labels and
+// inputs together. Last, it checks how rowLimits parses --rows.
 func TestDrawnRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set.npz")
 	pixels, labels := make([]uint8, 100), make([]uint8, 100)

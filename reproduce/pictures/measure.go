@@ -82,16 +82,16 @@ type Audit struct {
 	Rows             int     `json:"rows"`
 	Flagged          int     `json:"flagged"`
 	FlaggedDigits    int     `json:"flagged_digits"`
-	Outliers         int     `json:"outliers"` // lower bound with 95 % confidence
+	Outliers         int     `json:"outliers"` // lower bound on the number of outliers, with 95 % confidence
 	Discoveries      int     `json:"discoveries"`
 	DiscoveredDigits int     `json:"discovered_digits"`
-	FDP              float64 `json:"fdp"` // upper bound on the false fraction of discoveries, with 95 % confidence
+	FDP              float64 `json:"fdp"` // upper bound on the fraction of false discoveries, with 95 % confidence
 }
 
 // Toy holds data and predictions of a regressor with one input.
 type Toy struct {
-	X, Y                 []float64 // every fifth row used for fitting
-	At                   []float64
+	X, Y                 []float64 // every fifth of the rows used for fitting
+	At                   []float64 // inputs of the predictions
 	Median, Lower, Upper []float64
 	PValue               []float64
 }

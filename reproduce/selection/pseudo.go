@@ -61,7 +61,7 @@ const pseudoStream = 0x70736575646f
 const classFolds = 5
 
 // mixRows returns as many rows as b has. Each result is the midpoint between a row and a
-// random row of another class.
+// random row of a different class.
 func mixRows(b ood.Batch, seed uint64) (ood.Batch, error) {
 	n := b.Len()
 	if !slices.ContainsFunc(b.Labels, func(c int) bool { return c != b.Labels[0] }) {

@@ -26,9 +26,10 @@ const (
 	// classes, but at least one.
 	heldOutClasses = "held-out-classes"
 	// corruptedInputs are in-distribution images that were corrupted before running the
-	// network. Half of them receive Gaussian noise of 0.25, 0.5 or 1 standard deviations of
-	// each channel (Hendrycks & Dietterich 2019). The patches of the others are permuted on
-	// a 2×2 or 4×4 grid (like Noroozi & Favaro 2016).
+	// network. About half of them receive Gaussian noise of 0.25, 0.5 or 1 standard
+	// deviations of each channel (Hendrycks & Dietterich 2019). In the remaining images,
+	// the patches of a 2×2 or 4×4 grid are permuted (as in Noroozi & Favaro 2016). Images
+	// with fewer than 4 pixels in height or width always receive noise.
 	corruptedInputs = "corrupted"
 )
 
@@ -37,8 +38,8 @@ func criteria() []string {
 	return []string{mixedRows, shuffledRows, heldOutClasses, corruptedInputs}
 }
 
-// rule selects the method of best mean rank over criteria, because criteria have different
-// blind spots.
+// rule selects the method with the best mean rank over its criteria. A rule may use several
+// criteria because each criterion has blind spots.
 type rule struct {
 	name     string
 	criteria []string

@@ -37,7 +37,8 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// fixedChoices returns methods that a user could take without any selection.
+// fixedChoices returns methods that need no selection: the command measures each of them on
+// every network, for comparison with the choices of the rules.
 func fixedChoices() []string {
 	return []string{"fused-layers", "fused", "certificates-coupled", "knn", "vim", "energy"}
 }

@@ -29,8 +29,8 @@ func resampleRows(n int, rng *rand.Rand) []int {
 	return rows
 }
 
-// resampleGroups draws whole groups with replacement until it has len(group) rows. It cuts
-// off the end of the last group if there are more. group holds the group of each row.
+// resampleGroups draws whole groups with replacement until it has at least len(group) rows.
+// It then drops surplus rows from the last group. group holds the group of each row.
 func resampleGroups(group []string, rng *rand.Rand) []int {
 	members := map[string][]int{}
 	var names []string

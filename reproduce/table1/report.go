@@ -17,12 +17,12 @@ type tableRow struct {
 	coverage    float64
 	cqr         bool
 	averaged    cell // selected by the rule of the paper's text; only for raw intervals
-	selected    cell // selected by the rule of the paper's scripts, or by conformalized
+	selected    cell // raw intervals: selected by the rule of the paper's scripts; conformalized intervals: by the function conformalized
 	paper       published
 	published   bool
 	crossing    float64
 	seconds     float64 // total time of all fits
-	failed      int
+	failed      int     // number of failed fits
 }
 
 func (s *settings) report(keys []intervals.Case, results *store) error {

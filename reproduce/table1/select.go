@@ -20,7 +20,8 @@ type cell struct {
 
 func (c cell) none() bool { return c.models == 0 }
 
-// tolerance is how far validation coverage may be from the level: [0.925, 0.975] for 0.95.
+// tolerance is the largest accepted difference between coverage and level, for example
+// coverage in [0.925, 0.975] for level 0.95.
 const tolerance = .025
 
 func inRange(m intervals.Measured, coverage float64) bool {

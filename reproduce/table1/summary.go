@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// printSummary compares SQR with the paper's SQR and with the other methods, by the rows that
-// meet the level. It then summarises each method over all sets.
+// printSummary compares SQR with the paper's SQR and with the other methods, using only the
+// table rows that meet the level. It then summarises each method over all sets.
 func printSummary(w io.Writer, rows []tableRow, seeds int) {
 	best := map[string]map[bool]tableRow{} // narrowest row by set and by whether it is SQR
 	var sets []string

@@ -1,6 +1,6 @@
 // Package table1 reproduces the paper's table of prediction intervals. It measures every
 // method on every data set, with all configurations of its grid and several random splits.
-// Each result is saved at once, so an interrupted run can resume.
+// Each result is saved as soon as it is measured, so an interrupted run can resume.
 package table1
 
 import (

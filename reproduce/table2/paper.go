@@ -21,9 +21,10 @@ type paperRow struct {
 // appendix.
 //
 // The authors' released sweep differs from the appendix for some methods. For example, it
-// has fewer configurations of certificates, and both ends of PCA. In these cases, the rows
-// use the grid of the sweep. The authors' networks are a PreActResNet18 and a VGG, trained
-// for 200 epochs. Their BALD and SVDD train a new network, but SVDD here works on features.
+// has fewer configurations of certificates, and uses both the first and the last components
+// of PCA. In these cases, the rows use the grid of the sweep. The authors' networks are a
+// PreActResNet18 and a VGG, trained for 200 epochs. Their BALD and SVDD train a new network,
+// but SVDD here works on features.
 func paperRows() []paperRow {
 	certificates := func(loss string, epochs float64, lambdas ...any) []ood.Params {
 		return product(ood.Params{"loss": loss, "k": 100., "epochs": epochs}, axis{"lambda", lambdas})

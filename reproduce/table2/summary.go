@@ -33,7 +33,7 @@ type pair struct {
 	out     string
 	error   float64 // error rate of the network on in-distribution rows
 	cells   map[string]cell
-	rows    map[string]cell // keyed by the name of the paperRow, over its grid
+	rows    map[string]cell // results over the grid of each paperRow, keyed by the row's name
 }
 
 func (p pair) name() string { return p.network.Name + " / " + p.out }
@@ -223,10 +223,10 @@ func (p pair) gapToBest(methods []ood.Method, name string) (g gap, better int) {
 // wideGap is the largest gap for which verdict does not list a pair.
 const wideGap = .02
 
-// verdict returns a text on one method: its mean AUROC, the mean AUROC of the best other
-// method, and the largest gap on any pair. The other method must compete, must not have
-// the name fused, and must have results on at least as many pairs. Each pair with a gap
-// above wideGap has a further line. The text is empty if the method was not measured.
+// verdict returns a text on one method: its mean AUROC, the mean AUROC of its best rival,
+// and its largest gap on any pair. A rival is a competing method other than fused with
+// results on at least as many pairs. Each pair with a gap above wideGap has a further line.
+// The text is empty if the method was not measured.
 func verdict(name string, summaries []methodSummary) string {
 	i := slices.IndexFunc(summaries, func(s methodSummary) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {

@@ -1,6 +1,6 @@
 // Package table2 reproduces the paper's table of OOD detection with additional networks,
-// methods and OOD sets. It saves features and results at once, so an interrupted run can
-// resume.
+// methods and OOD sets. It saves features and results as soon as they are computed, so an
+// interrupted run can resume.
 //
 // It reads SET_train.npz and SET_test.npz from --data, with uint8 images of shape n×H×W or
 // n×H×W×3 and n labels. It reads NETWORK.onnx and the network's preprocessing file from

@@ -16,7 +16,7 @@ import (
 type agreement struct {
 	IGCIG       float64              `json:"igci-g"`
 	IGCIU       float64              `json:"igci-u"`
-	LINGAM      float64              `json:"lingam"` // 1 if x causes y
+	LINGAM      float64              `json:"lingam"` // 1 if x causes y, −1 if y causes x
 	HSIC        float64              `json:"hsic"`
 	HSICP       float64              `json:"hsic_p"`
 	ANMForward  float64              `json:"anm_forward"` // p-value

@@ -33,7 +33,7 @@ func emd(x, y []float64, rng *rand.Rand) (float64, error) {
 	return backward - forward, err
 }
 
-// kernelRows is the maximum number of rows for methods that take cubic time in the rows.
+// kernelRows is the maximum number of rows for emd, which takes cubic time in the rows.
 const kernelRows = 200
 
 // embeddingChange applies the conditional embedding of y to the uniform sample u. It

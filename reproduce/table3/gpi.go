@@ -88,7 +88,7 @@ func descriptionParts(x, y, params, gradient []float64) (parts [4]float64, err e
 	magnitude := math.Exp(2 * params[0])
 	precisionX, precisionE := math.Exp(-2*params[1]), math.Exp(-2*params[2])
 	k := mat.NewSymDense(n, nil)
-	// kernelSlopes holds the derivative of k by the noise of the first of two rows.
+	// kernelSlopes holds the derivative of each entry k(i, j) by e[i].
 	kernelSlopes := mat.NewDense(n, n, nil)
 	for i := range n {
 		for j := i + 1; j < n; j++ {

@@ -44,8 +44,9 @@ func (p levelPool) forRows(rows int) levelPool {
 // scores.
 //
 // The rows are split into random halves. A network is trained on one half and scored on the
-// other. The result is the mean over several splits, whose number is seeds. One training run
-// fits the networks of all pairs, both directions and all halves.
+// other. The field seeds is the number of such networks, and the result is the mean of
+// their scores. One training run fits the networks of all pairs, both directions and all
+// halves.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), appendix A.1. The paper takes 3000 steps of
 // gradient descent on all rows at a rate of 1e-4. This implementation uses mini-batches at

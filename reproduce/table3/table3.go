@@ -1,7 +1,7 @@
 // Package table3 reproduces the paper's table of causal discovery. It decides which of two
 // variables causes the other, by simultaneous quantile regression and ten other methods, on
-// six sets of pairs. Each result is saved at once, so an interrupted run resumes where it
-// ended.
+// six sets of pairs. Each result is saved as soon as it is measured, so an interrupted run
+// resumes where it ended.
 package table3
 
 import (
@@ -46,7 +46,7 @@ type resultKey struct {
 	Set    string `json:"set"`
 	Pair   string `json:"pair"`
 	Method string `json:"method"`
-	Turn   uint64 `json:"turn"`
+	Turn   uint64 `json:"turn"`            // settings.swapSeed
 	Seeds  int    `json:"seeds,omitempty"` // only for SQR
 	Steps  int    `json:"steps,omitempty"` // only for SQR
 }
