@@ -154,7 +154,7 @@ type Range struct {
 // complete reports whether a range contains all audited rows of its shard.
 func (r Range) complete() bool { return r.Start == 0 && r.End == r.Audited }
 
-// Gaps returns the ranges of audited rows of a shard that are missing in have.
+// Gaps returns the ranges of audited rows of a shard that are missing from have.
 func Gaps(shard string, audited int, have []Range) (gaps [][2]int) {
 	ranges := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
 	slices.SortFunc(ranges, byStart)
@@ -178,7 +178,7 @@ func byStart(a, b Range) int {
 }
 
 // Selected returns the number of audited rows among n rows of a shard, and the step from
-// one to the next.
+// one audited row to the next.
 func (id Identity) Selected(n int) (count, step int) {
 	step = max(1, id.Every)
 	count = (n + step - 1) / step

@@ -378,8 +378,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 				return 0
 			}
 			for f := range files {
-				// The first eight files are in two folders, four in each. Each other file
-				// has rows of two folders.
+				// The first eight files are in two folders, four in each. Each remaining
+				// file has rows of two folders.
 				shard, folder := tally.group(groupKey{kind: shardKind, name: fmt.Sprint(f)}, ""), fmt.Sprint("of ", f/4)
 				for i := range each {
 					if f >= 8 {

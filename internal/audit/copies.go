@@ -64,11 +64,11 @@ type copySet struct {
 	rows  []int // numbers of the first MaxCopyKeys rows
 }
 
-// copyOfAny flags a row with an earlier copy among all rows.
+// copyOfAny flags a row that equals any earlier row.
 const copyOfAny = 1
 
-// copyInKind returns the flag of a row that has an earlier copy in its own group of a kind.
-// The argument kind is an index of [Kinds].
+// copyInKind returns the flag of a row that equals an earlier row of its own group of this
+// kind. The argument kind is an index of [Kinds].
 func copyInKind(kind int) byte { return 2 << kind }
 
 // findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds

@@ -15,12 +15,12 @@ type countedRanks struct{ all, distinct calibrate.Ranks }
 
 // discoveries returns the discoveries among all rows. They end at the largest p-value at
 // which both ways of counting make discoveries. For Storey's procedure, they end at the
-// smaller of its two thresholds, and what follows does not hold.
+// smaller of its two thresholds, and the next paragraph does not apply.
 //
 // The false discovery rate is controlled in both ways, because two conditions hold
 // (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control). First, the
-// set of discoveries can only grow if p-values fall. Second, each way has as many
-// discoveries as the largest p-value of a discovery requires.
+// set of discoveries can only grow if p-values fall. Second, with each way of counting,
+// there are at least as many discoveries as the largest p-value of a discovery requires.
 func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
 	d, err := c.all.Discoveries(o)
 	if o.Lambda > 0 && err == nil { // Storey's procedure has no such guarantee, so take the smaller threshold

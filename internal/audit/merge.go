@@ -37,10 +37,10 @@ func (f *File) segments() (list []segment) {
 	return list
 }
 
-// ScoreSet is a set of files of scores that together hold all rows of their shards.
+// ScoreSet is a set of files of scores that together hold all audited rows of their shards.
 type ScoreSet struct {
 	Identity
-	Shards   []Range // one range per shard, with all rows of the shard
+	Shards   []Range // one range per shard, with all audited rows of the shard
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
@@ -165,7 +165,7 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 	return nil
 }
 
-// blockRows is the number of rows that are read at a time.
+// blockRows is the largest number of rows that are read at a time.
 const blockRows = 1 << 10
 
 // block holds n consecutive rows of a shard. Cells are stored by column.

@@ -89,7 +89,7 @@ type writer struct {
 }
 
 const (
-	// batchRows is the number of rows that are passed to the Parquet writer at a time.
+	// batchRows is the largest number of rows that are passed to the Parquet writer at a time.
 	batchRows = 256
 	// maxBuffered is the number of rows that the Parquet writer holds in memory before a
 	// flush.

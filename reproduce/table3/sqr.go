@@ -44,7 +44,7 @@ func (p levelPool) forRows(rows int) levelPool {
 // scores.
 //
 // The rows are split into random halves. A network is trained on one half and scored on the
-// other. The field seeds is the number of such networks, and the result is the mean of
+// other. The field seeds is the number of repetitions, and the result is the mean of
 // their scores. One training run fits the networks of all pairs, both directions and all
 // halves.
 //

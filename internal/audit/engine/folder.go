@@ -266,10 +266,11 @@ func (d *folder) explainDamagedScores(err error) error {
 	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
 
-// resumeParts reuses the parts of an unfinished audit whose run.json is before. It removes
-// parts that are damaged, that belong to changed or dropped shards, or that are already in
-// the result. It also removes parts of incomplete shards if SkipBad was not set before and
-// is set now. It returns an error if the remaining parts were scored with other options.
+// resumeParts reuses the parts of an unfinished audit. The argument before is the run.json
+// of that audit. The function removes parts that are damaged, that belong to changed or
+// dropped shards, or that are already in the result. It also removes parts of incomplete
+// shards if SkipBad was not set before and is set now. It returns an error if the remaining
+// parts were scored with different options.
 func (d *folder) resumeParts(ctx context.Context, before run) error {
 	partFiles, err := d.partNames()
 	if err != nil {

@@ -160,7 +160,7 @@ func (o *Options) checkDir(sources []source) error {
 }
 
 // changed returns the names of the sources that changed since r was recorded, or that r does
-// not list. How describes the change of the first one.
+// not list. The result how describes the change of the first of them.
 func (r run) changed(now []source) (changed []string, how string) {
 	for _, s := range now {
 		var before Stamp

@@ -176,7 +176,7 @@ func StartsInShards(name string, from, to int) bool {
 }
 
 // emptyName and brokenName return the name of the file with the reason why a shard is left
-// out.
+// out. A shard is empty if it has no rows, and broken if it cannot be read.
 func emptyName(s Shard) string  { return fmt.Sprintf("%06d-empty.txt", s.Number) }
 func brokenName(s Shard) string { return fmt.Sprintf("%06d-broken.txt", s.Number) }
 
