@@ -101,9 +101,9 @@ func (f *family) pValues() []float64 {
 	return p
 }
 
-// compareParts tests the parts of all families together. It adds a note for each family with a
-// part that has more misses than the guarantee allows on average. If the guarantee of a family
-// is violated, its parts are not tested.
+// compareParts tests the parts of all families together. It adds a note for each family
+// with a part that has significantly more misses than the guarantee allows on average. It
+// does not test families with fewer than two parts or with a violated guarantee.
 func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
@@ -252,8 +252,9 @@ func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *atta
 	return predictor
 }
 
-// withOutcomes returns the family for other outcomes of the rows, for example with another
-// score. It also returns the number of parts with significantly more misses than allowed.
+// withOutcomes returns the family for different outcomes of the rows, for example with a
+// different interval score. It also returns the number of parts with significantly more
+// misses than allowed.
 func (f *family) withOutcomes(by grouping, c outcomes, distributions []hypothesis.Misses) (other *family, failing int) {
 	other = &family{guarantee: f.guarantee, part: f.part, distributions: distributions}
 	other.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
@@ -307,8 +308,8 @@ func (r remedy) better(other remedy) bool {
 	return r.worst > other.worst
 }
 
-// bestRemedy returns the best of those other remedies that cover the worst part more often
-// than current does. If no other remedy does, bestRemedy returns current.
+// bestRemedy returns the best of the remedies in others that cover the worst part more often
+// than current. If there is none, it returns current.
 func bestRemedy(current remedy, others []remedy) remedy {
 	best := current
 	for _, r := range others {
@@ -319,9 +320,9 @@ func bestRemedy(current remedy, others []remedy) remedy {
 	return best
 }
 
-// adviseIntervalScore advises another interval score if it covers the deciles of the rows more
-// evenly than the current score. Otherwise it advises to look for features that predict where
-// errors are large. For intervals with one end, it gives no advice.
+// adviseIntervalScore advises a different interval score if it covers the deciles of the
+// rows more evenly than the current score. Otherwise it advises looking for features that
+// predict where errors are large. For intervals with one end, it gives no advice.
 func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
 	o := g.predictors[g.mainLevel].Options()
 	if o.Side != "" {
@@ -455,7 +456,7 @@ func (f *family) fewRows(s strata, index []int) string {
 }
 
 // adviseFlagsByClass advises p-values by predicted class if fewer rows of the worst class are
-// then flagged. If a class has too few calibration rows, it advises to calibrate with more
+// then flagged. If a class has too few calibration rows, it advises calibrating with more
 // rows.
 func (g *accumulator) adviseFlagsByClass(f *family) (advice, option, value string) {
 	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })

@@ -18,8 +18,8 @@ import (
 
 // These limits keep the page small, even if an audit has many groups, targets or pictures.
 const (
-	maxGroups       = 250 // of each kind, such as folder or class
-	maxTargets      = 10
+	maxGroups       = 250     // groups of each kind, such as folders or classes
+	maxTargets      = 10      // targets
 	maxNameLength   = 240     // characters of a name or text
 	maxPictureBytes = 9 << 18 // total size of the pictures in bytes
 )
@@ -237,7 +237,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
 		groupBy("file", func(r audit.Row) string { return r.Shard })
 	}
-	if len(b.By) > 0 { // inputs are grouped by folder or file, so no column shows it
+	if len(b.By) > 0 { // the page groups inputs by folder or file, so it hides this column
 		g.hideLastColumn()
 	}
 	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.FitDuplicateOf != "" }) {

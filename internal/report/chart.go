@@ -18,7 +18,7 @@ import (
 // that they follow the theme of the page.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
-	// maxColours is the number of best methods that have a colour of their own.
+	// maxColours is the largest number of methods that have a colour of their own.
 	maxColours = 6
 	// maxCurvePoints is the maximum number of points of a curve.
 	maxCurvePoints = 160

@@ -287,9 +287,9 @@ func TargetName(e *evaluate.Evaluation, i int) string {
 
 func nominalRate(r evaluate.Rate) float64 { return r.Nominal }
 
-// setNominal returns the rates with the given nominal rate. 0 means that there is no
-// nominal rate.
-func setNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
+// withNominal returns copies of the rates with the given nominal rate. 0 means that there
+// is no nominal rate.
+func withNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
 	return mapSlice(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = nominal; return r })
 }
 
@@ -307,7 +307,7 @@ func flagsBlock(e *evaluate.Evaluation) block {
 	if o := e.OOD; o != nil {
 		draw("p-values of OOD rows", "OOD", o.PValues, len(o.ByAlpha))
 		b.Charts[1].Areas[0].Color = 1
-		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, setNominal(o.ByAlpha, 0))
+		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, withNominal(o.ByAlpha, 0))
 	}
 	g := grid{Title: "Flagged rows by alpha"}
 	g.addText("rows", names)
@@ -319,9 +319,9 @@ func flagsBlock(e *evaluate.Evaluation) block {
 		b.addSentence("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 	}
 	suffix := " at alpha " + formatExact(e.Alpha)
-	b.addPartsTable("group", "flagged by group", suffix, "flagged", "most", setNominal(e.Flags.ByGroup, e.Alpha), "")
+	b.addPartsTable("group", "flagged by group", suffix, "flagged", "most", withNominal(e.Flags.ByGroup, e.Alpha), "")
 	if n := len(b.Tables); len(e.Flags.ByClass) > 1 {
-		b.addPartsTable("class", "flagged by class", suffix, "flagged", "most", setNominal(e.Flags.ByClass, e.Alpha), "")
+		b.addPartsTable("class", "flagged by class", suffix, "flagged", "most", withNominal(e.Flags.ByClass, e.Alpha), "")
 		b.Tables[n].PageOnly = true
 	}
 	return b
@@ -502,9 +502,9 @@ func (b *block) addCoverage(name string, e *evaluate.Evaluation, all []evaluate.
 	for _, c := range all {
 		if c.Nominal == e.Level {
 			suffix := fmt.Sprintf(" at level %g", e.Level)
-			b.addPartsTable("class", "coverage by class", suffix, "coverage", "least", setNominal(c.ByClass, c.Nominal), width)
-			b.addPartsTable("group", "coverage by group", suffix, "coverage", "least", setNominal(c.ByGroup, c.Nominal), width)
-			b.addPartsTable("prediction", "coverage by decile of the prediction", suffix, "coverage", "", setNominal(c.ByDecile, c.Nominal), width)
+			b.addPartsTable("class", "coverage by class", suffix, "coverage", "least", withNominal(c.ByClass, c.Nominal), width)
+			b.addPartsTable("group", "coverage by group", suffix, "coverage", "least", withNominal(c.ByGroup, c.Nominal), width)
+			b.addPartsTable("prediction", "coverage by decile of the prediction", suffix, "coverage", "", withNominal(c.ByDecile, c.Nominal), width)
 		}
 	}
 }

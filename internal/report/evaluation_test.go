@@ -304,8 +304,8 @@ func TestEvaluationOfLittle(t *testing.T) {
 	if !strings.Contains(page, "Interval coverage of group 0:") || !strings.Contains(page, "Set coverage of class 1:") {
 		t.Error("groups or classes are not named")
 	}
-	// The evaluation has four guarantees. Three are its own, and one of these is on sets.
-	// The fourth covers 30 groups.
+	// The evaluation has four guarantees: three from sampleRegressor, and interval coverage
+	// for 30 groups. Set coverage for 30 classes belongs to one of the first three.
 	if !strings.Contains(page, "<b>2 of 4</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>") {
 		t.Error("guarantees of groups are counted one by one")
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // countChart draws a histogram of numbers from 0 to 1, and their expected counts as a dashed
-// line. The axis is high enough for these counts and for others.
+// line. The vertical axis also has room for the counts in others.
 func countChart(title, xLabel string, h evaluate.Histogram, others ...int) chart {
 	high := slices.Max(slices.Concat(toFloats(h.Counts), toFloats(others), h.Expected, []float64{1}))
 	c := newChart(xLabel, "rows", span{0, 1}, axisUpTo(high), chartWidth, 5, int(min(5, high)))

@@ -74,8 +74,8 @@ type section struct {
 	Missing        []missingMethods
 }
 
-// maxShown is the number of methods whose scores are visible before the reader opens the
-// others.
+// maxShown is the largest number of methods whose scores are visible before the reader
+// opens the others.
 const maxShown = 12
 
 // Shown returns the rows whose scores are visible at once.

@@ -75,7 +75,7 @@ func renderPage(t *testing.T, p Page) string {
 const hostileName = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\xff"
 
 // checkEscaped checks that no name on the page closes an attribute or opens a tag. The tests
-// give names that try to.
+// use names that try to do so.
 func checkEscaped(t *testing.T, page string) {
 	t.Helper()
 	if m := regexp.MustCompile(`(?i)<script>alert|<img src=x|"'>`).FindString(page); m != "" || !utf8.ValidString(page) {
