@@ -50,7 +50,7 @@ func (s *scanner) end() error {
 }
 
 // expect skips white space and consumes the byte c. It returns an error if the next byte is
-// another one.
+// not c.
 func (s *scanner) expect(c byte, want string) error {
 	if s.peek() != c || s.pos >= len(s.text) {
 		return s.syntaxError(want)
@@ -76,7 +76,7 @@ func (s *scanner) hasNext(first bool, close byte) (bool, error) {
 }
 
 // object reads an object and calls visit with the name of each member. The function visit
-// must read the member's value. A null member is skipped.
+// must read the member's value. If the value is null, object skips it and does not call visit.
 func (s *scanner) object(visit func(name string) error) error {
 	if err := s.expect('{', "an object"); err != nil {
 		return err

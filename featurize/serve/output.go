@@ -83,8 +83,8 @@ func setMember(p *attach.Prediction, i int) float64 {
 	return -1
 }
 
-// targetOutputs returns the outputs of a regressor. Each but quantiles has one value per
-// row, or one value per row and target if there are several targets.
+// targetOutputs returns the outputs of a regressor. Each output except quantiles has one
+// value per row, or one value per row and target if there are several targets.
 func targetOutputs(b *attach.Bundle) []output {
 	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
 	var list []output

@@ -71,7 +71,7 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// allow returns an error if the request has another method than the given ones.
+// allow returns an error if the method of the request is not one of methods.
 func allow(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil

@@ -252,7 +252,8 @@ func TestRefuses(t *testing.T) {
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
 		// A client can send huge shapes at no cost. If the server allocated memory for
-		// them, the next request would take 800 GiB and the one after it 16 GiB.
+		// them, the first of the following two requests would take 800 GiB, and the second
+		// 16 GiB.
 		{infer, fmt.Sprintf(`{"inputs": [%s]}`, strings.TrimSuffix(strings.Repeat(`{"name": "a", "datatype": "FP32", "shape": [1, 2147483646], "data": []},`, 100), ",")), 400, "no input"},
 		{infer, `{"inputs": [{"name": "a", "datatype": "FP32", "shape": [65536, 32767], "data": []}, {"name": "b", "datatype": "FP32", "shape": [65536, 32767], "data": []}]}`, 400, "no input"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
@@ -344,11 +345,11 @@ func TestConcurrentRequests(t *testing.T) {
 	s, url, _ := digitsServer(t, serve.Options{MaxBatchSize: 8})
 	var want []response
 	body := func(i int) string {
-		more := ""
+		parameters := ""
 		if i%3 == 0 {
-			more = fmt.Sprintf(`"parameters": {"level": 0.%d, "alpha": 0.%d}, `, 5+i, 1+i)
+			parameters = fmt.Sprintf(`"parameters": {"level": 0.%d, "alpha": 0.%d}, `, 5+i, 1+i)
 		}
-		return tensorRequest(1+i%3, float32(i)/5, more)
+		return tensorRequest(1+i%3, float32(i)/5, parameters)
 	}
 	for i := range 5 {
 		status, a := postJSON(t, url+"/v2/models/digits/infer", body(i))
@@ -609,7 +610,7 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsSignature checks that a file with other outputs does not replace the
+// TestReloadKeepsSignature checks that a file with different outputs does not replace the
 // served file, and that the error describes the difference.
 func TestReloadKeepsSignature(t *testing.T) {
 	s, url, path := digitsServer(t, serve.Options{})

@@ -97,8 +97,8 @@ func (t *tensor) maxAvailable() int {
 	return min(n, t.elements)
 }
 
-// countError returns the error for data with n elements, if the shape requires another
-// number.
+// countError returns the error for data with n elements if the shape requires a different
+// number of elements.
 func (t *tensor) countError(n int) error {
 	return badRequestf("the input %.100q has %d elements, but its shape %v needs %d", t.name, n, t.shape, t.elements)
 }

@@ -205,8 +205,8 @@ func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptHub implements the script command `hub FILE FOLDER`. It writes a .parquet file in
-// the format of Hugging Face's datasets. It holds the images in the sub-folders of a
-// folder. The name of the sub-folder is the class of an image.
+// the format of Hugging Face's datasets. The file holds the images in the sub-folders of
+// FOLDER, and the name of its sub-folder is the class of an image.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	type picture struct {
 		Bytes []byte `parquet:"bytes"`

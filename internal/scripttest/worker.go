@@ -86,7 +86,7 @@ func (w *worker) stop() {
 
 // commandVariables lists variables that the command reads and that scripts may change. A
 // worker keeps the variables it was started with. Therefore runAttach starts a new process
-// for each command if the script has given one of them another value.
+// for each command if the script has changed the value of one of them.
 var commandVariables = [...]string{"ORT_LIB", "HOME", "XDG_CACHE_HOME", "PATH", "NO_COLOR"}
 
 // runAttach runs the command, in the worker if possible, and returns its exit status and

@@ -1,5 +1,5 @@
-// Package commands tests the other commands with scripts, and what all commands have in
-// common.
+// Package commands tests with scripts the behaviour that all commands have in common. It also
+// tests compare, export, gradient, inspect and the other commands without a package of scripts.
 package commands
 
 import (

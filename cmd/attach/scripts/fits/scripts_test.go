@@ -1,4 +1,5 @@
-// Package fits tests the commands fit, predict and evaluate with scripts.
+// Package fits tests with scripts how attach fits models, and how other commands, mainly
+// predict, evaluate and inspect, use the resulting .attach files.
 package fits
 
 import (
