@@ -156,9 +156,9 @@ func (f *Fitted) Widths() map[string]int {
 // not thresholds, so that levels can be chosen later.
 type Calibration struct {
 	// HeldOut is the origin of the calibration rows, which determines the guarantee. It is
-	// "given" if the user passed them: neither the model nor the heads (detector and interval
-	// model) may be trained on such rows. It is "split" if Fit split them off the fit rows:
-	// the heads were not fitted on them, but the model may have been trained on them.
+	// "given" if the user passed them: the model and the heads (detector and interval model)
+	// must not have been trained on such rows. It is "split" if Fit split them off the fit
+	// rows: the heads were not fitted on them, but the model may have been trained on them.
 	HeldOut string `json:"held_out,omitempty"`
 	NFit    int    `json:"n_fit"` // number of fit rows
 	NCal    int    `json:"n_cal"` // number of calibration rows

@@ -16,8 +16,8 @@ var (
 	// ErrUnknownMethod means that this version does not have the detector or the interval
 	// method of the file.
 	ErrUnknownMethod = errors.New("unknown method")
-	// ErrWrongModel means that the bundle was fitted for another base model, or on features
-	// without a model.
+	// ErrWrongModel means that the bundle was fitted for a different base model, or on
+	// features without a model.
 	ErrWrongModel = errors.New("wrong model")
 	// ErrNoModel means that the base model is not at the path in the bundle.
 	ErrNoModel = errors.New("model not found")

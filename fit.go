@@ -329,8 +329,9 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 	return nil, in.withAlternatives(cmp.Or(tooLarge, failed, missing), t)
 }
 
-// readsLayers reports whether the detector reads earlier layers. Without a named detector, it
-// reports this for the first default detector, if that can be fitted.
+// readsLayers reports whether the detector reads earlier layers. Without a named detector,
+// it reports this for the first default detector. It returns false if that one cannot be
+// fitted, and for regression.
 func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Detector
 	if m.Name == "" {

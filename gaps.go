@@ -91,10 +91,11 @@ func (in FitOptions) learnCells(d rowSplit) (e emptyCells, unseen []bool) {
 
 // GapLimits returns the limits above which a row counts as emptier than the fit rows. The
 // surprise of an empty cell is log (n+1)/(c+1), if the cell is empty in c of the n fit
-// rows. These include the calibration rows if ColumnGaps.Calibrated is true. The limit
-// rarest applies to the largest surprise of a row, and together to the sum over its empty
-// cells. If inFeatures is true, NaN in the features is an empty cell; otherwise
-// ood.Batch.Gaps marks empty cells. All results are zero if no cell can be empty.
+// rows. These include the calibration rows if ColumnGaps.Calibrated is true. The result
+// rarest is the limit for the largest surprise among the empty cells of a row. The result
+// together is the limit for the sum of their surprises. If inFeatures is true, NaN in the
+// features is an empty cell; otherwise ood.Batch.Gaps marks empty cells. All results are
+// zero if no cell can be empty.
 func (b *Bundle) GapLimits() (rarest, together float64, inFeatures bool) {
 	rarest, together = b.cells.Limits()
 	return rarest, together, b.cells.Features

@@ -141,8 +141,9 @@ func TestGroupsCover(t *testing.T) {
 					continue
 				}
 				x := float64(test.Features.Data[4*i])
-				// The noise of a calibration row was scaled by its feature before that feature
-				// got another sign. The scale here is therefore that of a random feature.
+				// The noise of a calibration row was scaled by its feature before the sign
+				// of the feature was changed. The scale here is therefore that of a random
+				// feature.
 				z := math.Exp(rng.NormFloat64()/2) * rng.NormFloat64()
 				if y := x + z*math.Exp(x); p[i].Lower <= y && y <= p[i].Upper {
 					inside++

@@ -175,7 +175,7 @@ func checkClasses(names []string, task Task, outputs int) error {
 }
 
 // validLayers reports whether each layer has at least one column, and all layers together have
-// at most as many as a row may have.
+// at most rows.MaxWidth columns.
 func (b Base) validLayers() bool {
 	sum := 0
 	for _, l := range b.Layers {

@@ -45,7 +45,7 @@ func checkSavable(m ood.Method, s *fitting.Scorer) error {
 }
 
 // checkMethod returns an error for a method that is incomplete, and for a custom method
-// that has the name of one of Methods, but another type of fit. A file with such a method
+// that has the name of one of Methods but a different type of fit. A file with such a method
 // could not be opened again.
 func checkMethod(m ood.Method) error {
 	if m.Name == "" || m.Fit == nil || m.New == nil {

@@ -109,8 +109,8 @@ func (d *customQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quan
 	return d.quantiles(x.Rows, levels)
 }
 
-// TestOwnQuantiles checks that Fit returns an error if the quantiles of a custom method cross
-// or have another shape than requested. The error must name the interval model.
+// TestOwnQuantiles checks that Fit returns an error if the quantiles of a custom method
+// cross or do not have the requested shape. The error must name the interval model.
 func TestOwnQuantiles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		quantiles func(n int, levels []float64) ood.Quantiles

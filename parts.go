@@ -344,9 +344,10 @@ func (b *Bundle) checkClasses() error {
 	return nil
 }
 
-// checkConsistent returns an error if the detector or the interval model reads matrices of
-// other widths, or another number of earlier layers, than in the manifest. It also returns an
-// error if the interval model predicts another number of targets than were calibrated.
+// checkConsistent returns an error if the detector or the interval model reads matrices
+// whose widths differ from the manifest, or if it reads a different number of earlier
+// layers. It also returns an error if the interval model does not predict as many targets
+// as were calibrated.
 func (b *Bundle) checkConsistent() error {
 	widths := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {

@@ -212,10 +212,10 @@ type Target struct {
 	// the group of the row. With Smoothed, ends are float32 numbers, like targets, and
 	// Lower > Upper means that the interval is empty.
 	//
-	// If features are so large that quantiles overflow, or round to one number, the interval
-	// model gives no information about the target. In that case, the interval is infinite,
-	// Median and the quantile at 0.5 are NaN, other quantiles and Samples are ±Inf, and the
-	// Score of the row is +Inf.
+	// For very large features, the quantiles of a row may overflow, or lie so far beyond
+	// those of the calibration rows that they give no information about the target. In that
+	// case, the interval is infinite, Median and the quantile at 0.5 are NaN, other
+	// quantiles and Samples are ±Inf, and the Score of the row is +Inf.
 	Lower, Upper float64
 	// Quantiles are the interval model's own quantiles at PredictOptions.Levels. Unlike the
 	// interval, they are not calibrated. They increase with the level.

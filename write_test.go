@@ -217,7 +217,7 @@ print(len(s), "%.17g" % s.sum())
 	}
 }
 
-// knnWrapper has the same state as the knn detector, but another type.
+// knnWrapper has the same state as the knn detector, but a different type.
 type knnWrapper struct {
 	ood.Detector
 	Train blas32.General `state:"train[n,features]"`
@@ -268,7 +268,7 @@ func TestCustomMethodsAreNotSaved(t *testing.T) {
 }
 
 // TestIncompleteMethods checks that Fit rejects a method without a name, Fit or New, and a
-// method with the name of another.
+// different method under the name of a method of this module.
 func TestIncompleteMethods(t *testing.T) {
 	for name, corrupt := range map[string]func(*ood.Method){
 		"no name": func(m *ood.Method) { m.Name = "" },

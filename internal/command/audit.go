@@ -82,7 +82,7 @@ func (f *auditFlags) flags() {
 	}.inGroup(groupOutput), model)
 }
 
-// guaranteeOptions returns the flags of an audit that scores do not depend on.
+// guaranteeOptions returns the flags of an audit that do not affect scores.
 func (f *auditFlags) guaranteeOptions() table {
 	return table{
 		{name: "fdr", dest: &f.engineOptions.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},

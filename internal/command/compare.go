@@ -132,7 +132,7 @@ func (m *compareCall) run(c *cli.Context) error {
 	if m.path == "" {
 		err = m.readFeatures()
 	} else {
-		err = m.readModel(c.Context)
+		err = m.readSetsThroughModel(c.Context)
 	}
 	if err != nil {
 		return err

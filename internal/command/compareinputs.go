@@ -21,7 +21,7 @@ import (
 // oodSet is one value of --ood: [[GROUP:]NAME=]INPUTS.
 type oodSet struct{ group, name, path string }
 
-var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
+var oodSetName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
 
 // oodSets holds the values of --ood.
 type oodSets []oodSet
@@ -32,7 +32,7 @@ type oodSets []oodSet
 func (sets *oodSets) add(value string) error {
 	s := oodSet{path: value}
 	head, rest, ok := strings.Cut(value, "=")
-	match := setName.FindStringSubmatch(head)
+	match := oodSetName.FindStringSubmatch(head)
 	if ok && match != nil {
 		s = oodSet{match[1], match[2], rest}
 	}
@@ -71,8 +71,8 @@ func (sets *oodSets) paths() []string {
 	return paths
 }
 
-// readModel runs the model on all sets.
-func (m *compareCall) readModel(ctx context.Context) error {
+// readSetsThroughModel opens the model, reads all sets and runs the model on their rows.
+func (m *compareCall) readSetsThroughModel(ctx context.Context) error {
 	if err := m.OpenModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}

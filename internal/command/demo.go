@@ -170,7 +170,7 @@ func (d *demoCall) classifier(c *cli.Context, name string) (set report.Compariso
 	if err := m.readNames(c); err != nil {
 		return set, nil, err
 	}
-	if err := m.readModel(ctx); err != nil {
+	if err := m.readSetsThroughModel(ctx); err != nil {
 		return set, nil, err
 	}
 	if set.Report, err = m.measure(ctx); err != nil {
@@ -271,7 +271,7 @@ func (d *demoCall) regressor(c *cli.Context) (*report.Band, error) {
 	if err := f.readNames(c); err != nil {
 		return nil, err
 	}
-	if err := f.readModel(ctx); err != nil {
+	if err := f.readRowsThroughModel(ctx); err != nil {
 		return nil, err
 	}
 	b, err := f.fit(ctx, "toy_regressor")

@@ -187,9 +187,9 @@ func untestedGuarantee(b *attach.Bundle, e *evaluate.Evaluation) string {
 }
 
 // checkGates returns a *gateError that names the failed gates, or nil if none failed. It
-// returns another error if the evaluation lacks a figure. It also does so if a gate on the
-// figure violated does not fail but untested is not empty, because a lost column of targets
-// must not let a job pass.
+// returns a different error if the evaluation lacks a figure. It also does so if untested
+// is not empty and a gate on the figure violated does not fail, because a lost column of
+// targets must not let a job pass.
 func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 	var failed []string
 	for _, g := range gates {

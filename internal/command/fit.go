@@ -131,7 +131,7 @@ func (f *fitCall) run(c *cli.Context) error {
 	if f.path == "" {
 		err = f.readFeatures(c.Context)
 	} else {
-		err = f.readModel(c.Context)
+		err = f.readRowsThroughModel(c.Context)
 	}
 	if err := cmp.Or(err, f.checkConflicts()); err != nil {
 		return err

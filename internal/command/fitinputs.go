@@ -15,8 +15,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// readModel runs the model on the rows to fit on and the rows to calibrate on.
-func (f *fitCall) readModel(ctx context.Context) error {
+// readRowsThroughModel opens the model, reads the rows to fit on and the rows to calibrate on,
+// and runs the model on them.
+func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}

@@ -63,8 +63,9 @@ func (g *gradientFlags) run(c *cli.Context) error {
 	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
 }
 
-// write writes the gradients and then the logits. Gradients are written as they are
-// computed or, if rows differ in length, padded at the end together with their lengths.
+// write writes the gradients and then the logits. If all rows have the same length, it
+// writes each block of gradients as soon as it is computed. Otherwise it collects all
+// gradients, and then writes them padded to the same length, together with the lengths.
 func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
 	g.Inputs.SkipOdd, g.Unlabelled = len(g.Classes) == 0, true
 	if err := g.OpenModel(ctx, g.path, g.Options); err != nil {

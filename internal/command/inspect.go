@@ -61,11 +61,11 @@ func (v *inspectFlags) run(c *cli.Context) error {
 		return err
 	}
 	defer model.Close()
-	gradient := gradientError(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Sum: true}})
+	gradientErr := gradientError(c.Context, model, featurize.GradientOptions{Of: ood.Scalar{Sum: true}})
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	return printInfo(w, model.Info(), v.Feature != "", gradient)
+	return printInfo(w, model.Info(), v.Feature != "", gradientErr)
 }
 
 // gradientError returns the reason why the model cannot be differentiated. It returns nil
@@ -80,9 +80,9 @@ func gradientError(ctx context.Context, model *featurize.Model, o featurize.Grad
 	return nil
 }
 
-// printInfo prints what a model contains. gradient is the result of gradientError. isNamed
+// printInfo prints what a model contains. gradientErr is the result of gradientError. isNamed
 // says whether --feature-tensor named the features.
-func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradient error) error {
+func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradientErr error) error {
 	printFact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
 		suffix := ""
@@ -144,12 +144,12 @@ func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradient error) e
 		printFact(w, "unused", "%s", reason)
 	}
 	printFact(w, "providers", "%s", strings.Join(info.Providers, ", "))
-	if gradient != nil {
-		printFact(w, "gradient", "%s", errorText(gradient))
+	if gradientErr != nil {
+		printFact(w, "gradient", "%s", errorText(gradientErr))
 	} else if info.Feature != nil {
 		printFact(w, "gradient", "available with respect to the input")
 	}
-	_, err := printFact(w, "methods", "%s", strings.Join(methodNames(supportedMethods(info, gradient == nil)), ", "))
+	_, err := printFact(w, "methods", "%s", strings.Join(methodNames(supportedMethods(info, gradientErr == nil)), ", "))
 	return err
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// isBundle reports whether the file at path has the extension of a .attach file, or the
-// first bytes of one. An ONNX model has neither.
+// isBundle reports whether path ends in .attach, or the file there begins with the bytes of a
+// .attach file. Neither is true of an ONNX model.
 func isBundle(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".attach") {
 		return true

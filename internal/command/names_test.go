@@ -201,8 +201,9 @@ type terminalBuffer struct{ bytes.Buffer }
 
 func (*terminalBuffer) IsTerminal() bool { return true }
 
-// TestTerminal checks that text for a terminal is escaped, even if a write ends in the middle
-// of a character. Text for a file must not be, and progress must show on a terminal.
+// TestTerminal checks that text for a terminal is escaped, even if a write ends in the
+// middle of a character. Text for a file must not be escaped, and progress must show on a
+// terminal.
 func TestTerminal(t *testing.T) {
 	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`

@@ -335,7 +335,7 @@ func parseBlocks(lines []string) (blocks []pageBlock) {
 }
 
 // run runs the blocks of a page. It returns the page with the output that they print. It
-// calls wrong for each block that fails or prints something else than the page shows.
+// calls wrong for each block that fails, or whose output differs from the page.
 func (s *pageShell) run(t *testing.T, page string, wrong func(format string, args ...any)) string {
 	lines := strings.Split(page, "\n")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -495,8 +495,8 @@ func importedModules(program string) (modules []string) {
 }
 
 // python returns the Python interpreter that ATTACH_PYTHON names. missing is the first module
-// of the program that the interpreter lacks, or "". Without ATTACH_PYTHON, missing is that
-// name.
+// of the program that the interpreter lacks, or "". If ATTACH_PYTHON is not set, missing is
+// "ATTACH_PYTHON".
 func (s *pageShell) python(t *testing.T, program string) (path, missing string) {
 	path = os.Getenv("ATTACH_PYTHON")
 	if path == "" {
@@ -604,8 +604,9 @@ var (
 )
 
 // sameLine reports whether two lines are equal except for times, digests and white space.
-// The last timed cells of each line are ignored, because they hold times. Numbers may differ
-// by 0.002 plus 1 %, because processors round differently.
+// It ignores the last cells of each line, because they hold times. The argument timed is
+// the number of these cells. Numbers may differ by 0.002 plus 1 %, because processors round
+// differently.
 func sameLine(printed, shown string, timed int) bool {
 	var texts [2]string
 	var found [2][]float64

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// previewRows is the number of rows that a preview shows. previewCell is the number of
-// characters that it shows of a text.
+// previewRows is the largest number of rows that a preview shows. previewCell is the largest
+// number of characters that it shows of a text.
 const (
 	previewRows = 10
 	previewCell = 40
