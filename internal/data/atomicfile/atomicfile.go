@@ -134,7 +134,8 @@ func (f *File) Commit() error { return Commit(f) }
 
 // Commit commits several files together. It syncs all of them to disk before it renames the
 // first. A full disk or a cancelled context therefore leaves all old files in place. Commit
-// renames the files in the given order.
+// renames the files in the given order. If a rename fails, only the files before it are
+// replaced.
 func Commit(files ...*File) (err error) {
 	for _, f := range files {
 		f.mu.Lock()

@@ -70,7 +70,8 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	}
 }
 
-// TestCommitTogether checks that Commit replaces either all of its files or none.
+// TestCommitTogether checks that Commit replaces all of its files, or none if one of them
+// was aborted.
 func TestCommitTogether(t *testing.T) {
 	dir := t.TempDir()
 	create := func(ctx context.Context, text string) (files []*atomicfile.File) {

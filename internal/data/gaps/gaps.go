@@ -28,7 +28,7 @@ type Profile struct {
 }
 
 // slack is the relative tolerance of limits. It is needed because exported graphs add
-// surprises in another order and round differently.
+// surprises in a different order and round differently.
 const slack = 1e-9
 
 // Learn returns the profile of the reference rows in fit and more. In both matrices, 1
@@ -75,7 +75,7 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 // fraction. If the probability is larger, no reference row may exceed a limit.
 const maxExcess = 5
 
-// exceededBy returns the smallest of values that at most n of them exceed.
+// exceededBy returns the smallest value that at most n of the values exceed.
 func exceededBy(values []float64, n int) float64 {
 	slices.Sort(values)
 	return values[max(0, len(values)-1-n)]

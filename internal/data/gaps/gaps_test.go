@@ -54,9 +54,9 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestUnusual checks decisions against SciPy's fisher_exact. If 12 of 600 reference rows
-// are empty, p is 0.00117 for 9 of 100 new rows, and 0.00034 for 10 of 100. The limit for 9
-// columns is 0.01/9 = 0.00111.
+// TestUnusual checks decisions against SciPy's fisher_exact. If a column is empty in 12 of
+// 600 reference rows, p is 0.00117 if it is empty in 9 of 100 new rows, and 0.00034 if it
+// is empty in 10. The limit for 9 columns is 0.01/9 = 0.00111.
 func TestUnusual(t *testing.T) {
 	for _, c := range []struct {
 		empty, reference int

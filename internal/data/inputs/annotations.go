@@ -24,9 +24,9 @@ type annotations struct {
 
 // add adds the targets and the group of a row. value returns the row's content under a
 // name, and locate adds the row's position to an error. If Options.Targets is nil, the
-// target is the first of defaults that the first row has. All targets are ignored if a row
-// has no valid value for it. Optional targets are ignored likewise if Options.SkipOdd is
-// set.
+// target is the first of defaults that the first row has. If any row has no valid value
+// for this target, the targets of all rows are ignored. If Options.SkipOdd is set, optional
+// targets in Options.Targets are ignored in the same case.
 func (a *annotations) add(value func(name string) (cell, error), locate func(error) error, defaults ...string) error {
 	if !a.known {
 		a.chooseTargets(value, defaults)

@@ -21,7 +21,7 @@ type binding struct {
 	tensor    ood.Tensor
 	columns   []int
 	list      bool
-	allowsNaN bool // whether a cell without a number becomes NaN
+	allowsNaN bool // whether a missing value becomes NaN; otherwise it is an error
 	// images reports whether the input consists of images. The cells are then file names or
 	// encoded images.
 	images bool
@@ -186,8 +186,8 @@ func (t *tableReader) fitColumns() (list []int, err error) {
 }
 
 // bind assigns columns to the model's inputs. It first assigns columns that have the name
-// of an input. The other columns are assigned to texts, to images, and to numbers in their
-// order.
+// of an input. It then assigns the other columns to the remaining inputs: first columns of
+// texts, then images, and then numbers in the order of the columns.
 func (t *tableReader) bind(ctx context.Context) error {
 	if t.o.allTargets {
 		return nil
@@ -456,9 +456,9 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 }
 
 // bindNumbers binds the only unbound input to the only free column of lists, unless the
-// other free columns are as many as the input takes. Otherwise it binds the input to all
-// free columns. If these are too many and the table has a header, it leaves out columns
-// without a name or without numbers.
+// number of other free columns is exactly what the input takes. Otherwise it binds the
+// input to all free columns. If these are too many and the table has a header, it leaves
+// out columns without a name or without numbers.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
 	if lists := filter(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
@@ -489,10 +489,11 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 }
 
 // splitUsable divides columns into usable columns, which have a name and numbers, and
-// others. If at most wanted columns are usable, or if wanted is 0, which means any number,
-// it returns an error if another column may be an input. Such a column has numbers in an
-// unsupported notation, or no values. Without this error, a usable column could take the
-// place of that input.
+// others. wanted is the number of columns that the inputs take, or 0 for any number. If
+// wanted is 0 or at most wanted columns are usable, splitUsable returns an error for
+// another column that may be an input. Such a column has numbers in an unsupported
+// notation, or no values. Without this error, a usable column could take the place of that
+// input.
 func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others []int, err error) {
 	for _, j := range free {
 		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {

@@ -21,8 +21,8 @@ func (s *Set) NumberLabels(classes []int) error {
 }
 
 // OfClasses returns the rows whose label is in classes, and replaces each label by its
-// index in classes. It is for models that were trained on some classes of a data set, in
-// another order.
+// index in classes. It is for models that were trained on some classes of a data set, or
+// with the classes in a different order.
 func (s *Set) OfClasses(classes []int) (*Set, error) {
 	if s.Labels == nil {
 		return nil, errors.New("there are no labels to select classes by")

@@ -94,7 +94,7 @@ type featureFile struct {
 }
 
 type featurePart struct {
-	name string // part of a batch
+	name string // name of the part in a batch, such as "features"
 	array
 }
 

@@ -239,7 +239,7 @@ func TestLargeImages(t *testing.T) {
 	}
 	writeFile(t, root, "0.gif", "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x80\x00\x00\x00\xff\xff\xff\x02\x02D\x01\x00;")
 	peak := watchHeap(t)
-	// An image of another size than the first is rejected before it is decoded.
+	// An image with a different size from the first is rejected before it is decoded.
 	s := open(t, root, Options{Preprocess: unscaled(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
 		wantError(t, err, root, "the image has 11000×10000 pixels and becomes 3×11000×10000 after preprocessing, but earlier images became 3×1×1; set")

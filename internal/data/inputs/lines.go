@@ -308,7 +308,7 @@ const maxRecord = 1 << 24
 // position is the place in a file where a record begins.
 type position struct {
 	offset int64 // in bytes; in rows for a Parquet file
-	line   int   // line of the previous record, counted from one
+	line   int   // number of lines before it; of rows for a Parquet file
 }
 
 // lineReader reads lines and replaces comments by blank lines.

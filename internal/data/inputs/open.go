@@ -53,18 +53,19 @@ type Options struct {
 	NoTargets  bool
 	allTargets bool // whether every table column is a target
 	// Groups names the groups of rows: a table column of any text, a member or key of an
-	// archive's samples, or an array of integers in an .npz file. A group column is not an
-	// input, unless Columns includes it.
+	// archive's samples, or an array of integers in an .npz file. A group column is an
+	// input only if Columns or Text includes it, if it has the name of an input, or if the
+	// model would otherwise lack exactly one column of numbers.
 	Groups string
-	// ID names the table column that identifies rows, which may contain any text. It is not
-	// an input, unless Columns includes it.
+	// ID names the table column that identifies rows, which may contain any text. It is an
+	// input only if Columns or Text includes it, or if it has the name of an input.
 	ID string
 	// Outputs is the largest number of targets in a row, or 0 for no limit. An archive with
 	// more targets is an error, which is found before they are read.
 	Outputs int
 	// SkipOdd ignores y and labels of an .npz archive if they cannot be targets and labels
-	// of its rows. It also ignores optional targets of a table if one is missing or is
-	// text.
+	// of its rows. It also ignores optional targets of a table or a WebDataset if one is
+	// missing or is text.
 	SkipOdd bool
 	// SkipBad leaves out rows whose image cannot be read, and samples whose input is
 	// missing or is an array that cannot be read. Set.Skipped counts them. Shards of a

@@ -113,10 +113,10 @@ func (s *Set) CoarseTargets() (notes []string) {
 				lowest, highest = min(lowest, v), max(highest, v)
 			}
 		}
-		size := max(math.Abs(lowest), math.Abs(highest))
-		step := float64(math.Nextafter32(float32(size), math.MaxFloat32)) - float64(float32(size))
+		magnitude := max(math.Abs(lowest), math.Abs(highest))
+		step := float64(math.Nextafter32(float32(magnitude), math.MaxFloat32)) - float64(float32(magnitude))
 		// Small targets that are all equal are not a rounding problem.
-		if !(highest-lowest < minSteps*step) || highest == lowest && size < rows.MaxExact {
+		if !(highest-lowest < minSteps*step) || highest == lowest && magnitude < rows.MaxExact {
 			continue
 		}
 		name := "the targets"
@@ -137,7 +137,7 @@ func (s *Set) CoarseTargets() (notes []string) {
 // formatLarge formats numbers from 1e7 to 1e15 with all digits before the point, and other
 // numbers with the given number of digits.
 func formatLarge(x float64, digits int) string {
-	if size := math.Abs(x); size >= 1e7 && size < 1e15 {
+	if magnitude := math.Abs(x); magnitude >= 1e7 && magnitude < 1e15 {
 		return display.Fixed(x, 0)
 	}
 	return display.Number(x, digits)

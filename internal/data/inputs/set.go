@@ -16,8 +16,8 @@ import (
 // ErrEmpty is wrapped by the error for inputs without rows.
 var ErrEmpty = errors.New("there are no rows")
 
-// Set is a list of inputs, with their labels, targets and names. A Set keeps no file open
-// and is safe for concurrent use.
+// Set is a list of inputs, with their labels, targets, groups and IDs. A Set keeps no file
+// open and is safe for concurrent use.
 type Set struct {
 	src    source
 	takes  []Takes
@@ -124,8 +124,8 @@ func (s *Set) Row(i int) int {
 	return s.first + i
 }
 
-// Subset returns the rows with the given numbers, in that order, with their labels, targets
-// and names. It panics if a number is out of range.
+// Subset returns the rows with the given numbers, in that order, with their labels,
+// targets, groups and IDs. It panics if a number is out of range.
 func (s *Set) Subset(idx []int) *Set {
 	sub := *s
 	sub.index = make([]int, len(idx))

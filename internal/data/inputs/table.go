@@ -27,8 +27,8 @@ type table struct {
 func (t *table) rows() int { return t.n }
 
 // rowIndex records where rows begin. To need little memory for a million rows, it stores
-// the offset of every indexStep-th row only. It stores the line of a row only if this is
-// not the line after that of the previous row.
+// the offset of every indexStep-th row only. It stores the line of a row only if this line
+// does not directly follow the line of the previous row.
 type rowIndex struct {
 	offsets []int64
 	jumps   []jump
@@ -225,7 +225,7 @@ func (t *table) inFile(err error) error {
 	return fmt.Errorf("%s: %w", t.path, err)
 }
 
-// checkWidth returns an error for a row that does not have as many cells as earlier rows.
+// checkWidth returns an error for a row with more or fewer cells than earlier rows.
 func (t *table) checkWidth(rec *record) error {
 	if len(rec.cells) != t.columns {
 		return fmt.Errorf("line %d: it has %s, but earlier lines have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)

@@ -55,7 +55,7 @@ func TestHeader(t *testing.T) {
 		first string
 		want  string // names of columns, or the beginning of an error
 	}{
-		// A cell is a name, and none is a number.
+		// At least one cell is a name, and no cell is a number.
 		{"a", "a"},
 		{"a,b", "a,b"},
 		{",b", ",b"},

@@ -22,9 +22,9 @@ type Cursor struct {
 	elements *elementReader
 }
 
-// Open starts reading rows. It keeps only the rows of one read in memory. A compressed
-// array is read in sequence. To go back in such an array, or if it is in Fortran order, the
-// cursor first writes the array to a temporary file. Close removes this file.
+// Open starts reading rows. The cursor keeps only the rows of one read in memory. A
+// compressed array is read in sequence. To go back in such an array, or if it is in Fortran
+// order, the cursor first writes the array to a temporary file. Close removes this file.
 func (l *Lazy) Open() (*Cursor, error) {
 	if l.verifyOnce != nil && l.offset >= 0 {
 		if err := l.verifyOnce(); err != nil {

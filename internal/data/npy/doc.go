@@ -17,7 +17,7 @@
 //
 // This package exists because github.com/sbinet/npyio (v0.6.0)
 //
-//   - panics for malformed headers and for keys in another order than NumPy's,
+//   - panics for malformed headers and for keys in a different order from NumPy's,
 //     rejects version 3.0, and allocates the memory that a header claims;
 //   - invents elements if a file ends early, or if a read returns fewer bytes
 //     than requested, as is common for compressed files;

@@ -42,7 +42,7 @@ func (h Header) Rows() int { return rows.Elements(h.Shape[:min(1, len(h.Shape))]
 // RowLen returns the number of elements in a row, the product of all axes except the first.
 func (h Header) RowLen() int { return rows.Elements(h.Shape[min(1, len(h.Shape)):]) }
 
-// strided reports whether elements are stored in another order than C order.
+// strided reports whether elements are stored in an order other than C order.
 func (h Header) strided() bool { return h.Fortran && len(h.Shape) > 1 }
 
 func (h Header) bytes() int64 { return int64(h.Len()) * int64(h.DType.Size) }

@@ -89,8 +89,9 @@ func (l *Lazy) Name() string {
 // Read reads the whole array.
 func (l *Lazy) Read() (rows.Array, error) { return l.read(nil) }
 
-// Float32s reads the whole array as float32, in C order. The result is that of Read and the
-// function Float32s, but needs little additional memory.
+// Float32s reads the whole array as float32, in C order. The result is the same as that of
+// the function Float32s for the array that Read returns, but the method needs little
+// additional memory.
 func (l *Lazy) Float32s() ([]float32, error) {
 	// The buffer is reused for every part. Otherwise garbage as large as the array could
 	// accumulate before it is collected.
@@ -134,8 +135,8 @@ func (l *Lazy) readError(err error) error {
 	return fmt.Errorf("%s: %w", l.Name(), err)
 }
 
-// maxUnverified is the largest number of bytes that is allocated before the elements are
-// known to exist.
+// maxUnverified is the largest number of bytes that may be allocated before the elements
+// are known to exist.
 const maxUnverified = 64 * chunk
 
 // verify reads an entry once without keeping it. An archive can claim any size for a

@@ -106,8 +106,8 @@ func quoted(names []string) string {
 }
 
 // entryHeader reads the header of an entry. It also returns the length of the header in
-// bytes. It returns an error if the header requires another size than the entry has, or if
-// the compressed bytes cannot expand to that size.
+// bytes. It returns an error if the entry does not have the size that the header requires,
+// or if the compressed bytes cannot expand to that size.
 func entryHeader(f *zip.File) (Header, int64, error) {
 	switch {
 	case f.Flags&1 != 0:

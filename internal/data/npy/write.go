@@ -103,7 +103,8 @@ func (w *NPZWriter) Array(name string, a rows.Array) error {
 
 // Float32s starts an entry of float32 numbers, which ends when the next entry starts. The
 // returned function writes its elements, row-major, in any number of parts. All parts
-// together must have as many elements as shape.
+// together must have exactly the number of elements of shape. The function returns an error
+// for too many elements, but the caller must ensure that there are not too few.
 func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) error, error) {
 	if err := (Header{Shape: shape}).checkSize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

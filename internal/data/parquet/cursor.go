@@ -277,11 +277,11 @@ func (s *stream) row(dst *Values) (size int, err error) {
 		if n > 0 {
 			count++
 		} else {
-			empty++ // an empty nested list, which takes time but no memory
+			empty++ // an empty or missing list, which takes time but no memory
 		}
 		size += n
-		// If the next levels are a run of list elements, the row has at least as many more
-		// cells.
+		// If the next levels are a run of list elements, the row has at least that many
+		// more cells.
 		ahead := 0
 		if levels := s.page.repetition; levels != nil && levels.packed == nil && levels.value > 0 {
 			ahead = levels.left

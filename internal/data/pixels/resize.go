@@ -53,9 +53,9 @@ func sinc(x float64) float64 {
 	return math.Sin(math.Pi*x) / (math.Pi * x)
 }
 
-// fractionBits is the number of fractional bits of weights in fixed point. The other bits
-// of an int32 are for the 8 bits of a level, and 2 bits because Lanczos and bicubic
-// overshoot.
+// fractionBits is the number of fractional bits of weights in fixed point. The remaining
+// bits of an int32 are the 8 bits of a level, and 2 bits for sums outside the range of
+// levels, because Lanczos and bicubic overshoot.
 const fractionBits = 32 - 8 - 2
 
 // taps holds the weights for one output sample. The first weight belongs to the input
@@ -174,7 +174,7 @@ const rounding = 1 << (fractionBits - 1)
 // their weights.
 func weighted3(s []uint8, v []int32) (r, g, b int32) {
 	r, g, b = rounding, rounding, rounding
-	for len(v) >= 4 && len(s) >= 12 { // four pixels at a time take a third less time than one
+	for len(v) >= 4 && len(s) >= 12 { // a loop over four pixels at a time takes a third less time
 		r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])
 		g += v[0]*int32(s[1]) + v[1]*int32(s[4]) + v[2]*int32(s[7]) + v[3]*int32(s[10])
 		b += v[0]*int32(s[2]) + v[1]*int32(s[5]) + v[2]*int32(s[8]) + v[3]*int32(s[11])

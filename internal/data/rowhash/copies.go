@@ -30,8 +30,9 @@ func ReusedNote(reused, calibration int) string {
 //
 // Without copies, a calibration row equals a fit row about as often as fit rows equal each
 // other, because both come from the same source. A set that contains copies does not show
-// how often rows are equal by chance, so the other set is used instead. If both sets look
-// random but their union does not, rows were copied from one set to the other.
+// how often rows are equal by chance, so the other set is used instead. If both sets
+// contain copies, Reused assumes that rows are hardly ever equal by chance. If both sets
+// look random but their union does not, rows were copied from one set to the other.
 func Reused(fit, cal []uint64) int {
 	both := common(fit, cal)
 	chance := equalRateBound(0, len(fit))
@@ -79,7 +80,7 @@ func Copied(sorted []uint64) bool {
 }
 
 // Repeated returns the number of calibration rows that equal an earlier calibration row, or
-// 0 if chance explains this number. Without copies, a calibration set that is not larger
+// 0 if chance may explain this number. Without copies, a calibration set that is not larger
 // than the fit set has at most the same rate of equal rows.
 func Repeated(fit, cal []uint64) (n int) {
 	for _, times := range runs(cal) {

@@ -24,9 +24,9 @@ type Hash [16]byte
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // Inputs returns the hash of each row of b, computed from the values that the model
-// receives. The order of tensors does not matter. The name of a single tensor does not
-// matter, because files use different names. All NaN (empty cells) count as equal, and 0
-// equals −0.
+// receives. The order of tensors does not matter. If there is only one tensor, its name
+// does not matter either, because files use different names for it. All NaN (empty cells)
+// count as equal, and 0 equals −0.
 func Inputs(b ood.InputBlock) []Hash {
 	tensors := slices.Clone(b.Tensors)
 	slices.SortStableFunc(tensors, func(a, b ood.Tensor) int { return strings.Compare(a.Name, b.Name) })

@@ -25,8 +25,8 @@ type addedTokens struct {
 }
 
 // readAdded checks the "added_tokens" of a file. It stores tokens to find in the original
-// text in t.original, and tokens to find in the normalized text in t.normalized. t.added
-// gets the ids of all.
+// text in t.original, and tokens to find in the normalized text in t.normalized. It stores
+// the ids of all added tokens in t.added.
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	original, normalized := vocabulary{}, vocabulary{}
 	free := int32(t.model.size())

@@ -207,9 +207,9 @@ func (s *scoredToken) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// parseScore parses a number as the library does. It multiplies the digits by a power of
-// ten, which rounds twice. The last bit of a score can decide between sequences with nearly
-// equal sums.
+// parseScore parses a number as the library does. It multiplies or divides the digits by a
+// power of ten, which rounds twice. The last bit of a score can decide between sequences
+// with nearly equal sums.
 func parseScore(number string) (float64, error) {
 	var exact float64
 	if err := json.Unmarshal([]byte(number), &exact); err != nil {
@@ -325,7 +325,8 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 }
 
 // appendToken appends the id of a token. If the vocabulary lacks the token, it appends the
-// tokens of its bytes, or else the unknown token.
+// tokens of its bytes. Without byteFallback, or if one of these byte tokens is missing too,
+// it appends the unknown token.
 func (m *unigram) appendToken(dst []int64, token string) []int64 {
 	if id := m.id(token); id >= 0 {
 		return append(dst, int64(id))

@@ -285,8 +285,9 @@ func (c *charsmap) replacement(s string) (string, bool) {
 	return "", false
 }
 
-// apply rewrites a text, as SentencePiece's converter does. It looks up each grapheme of
-// less than 6 bytes as a whole. Otherwise it looks up each character of the grapheme.
+// apply rewrites a text, as SentencePiece's converter does. It first looks up each grapheme
+// of fewer than 6 bytes as a whole. If a grapheme is longer or has no replacement, apply
+// looks up each of its characters.
 func (c *charsmap) apply(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -195,7 +195,7 @@ func withIndex(alts []*node) *pattern {
 type item struct {
 	node
 	group  func(next *node) []*node // returns the alternatives of a group or look-ahead
-	letter rune                     // the character, or 0 for a class
+	letter rune                     // the character, or 0 if the item is not a single character
 }
 
 func matchOnce(s *set) item { return item{node: node{op: opRun, set: s, min: 1, max: 1}} }

@@ -11,7 +11,7 @@ import (
 // piece is a part of a text that is tokenized separately.
 type piece struct {
 	text  string
-	start bool // whether the text begins with it
+	start bool // whether the piece is at the beginning of the text
 }
 
 // splitter splits a piece and appends the parts that are not empty.
@@ -209,13 +209,12 @@ func (c *cutter) flush() {
 	c.pending = false
 }
 
-// splitAt returns a splitter whose matches are the single characters for which is returns
-// true.
-func splitAt(is func(r rune) bool, b behavior) splitter {
+// splitAt returns a splitter that treats each character r with isMatch(r) as one match.
+func splitAt(isMatch func(r rune) bool, b behavior) splitter {
 	return func(dst []piece, p piece) ([]piece, error) {
 		c := cutter{behavior: b, p: p, dst: dst}
 		for i, r := range p.text {
-			if is(r) {
+			if isMatch(r) {
 				c.add(i, false)
 				c.add(i+utf8.RuneLen(r), true)
 			}
@@ -230,8 +229,9 @@ func splitAt(is func(r rune) bool, b behavior) splitter {
 // small part of it.
 func stepsFor(text string) int { return 256*len(text) + 65536 }
 
-// splitter returns a splitter that uses the matches of the pattern or, if invert is true,
-// the text between matches.
+// splitter returns a splitter that divides a piece into the matches of the pattern and the
+// text between them, to which it applies the behavior. If invert is true, the text between
+// matches is treated as a match, and each match as the text between.
 func (p *pattern) splitter(b behavior, invert bool) splitter {
 	return func(dst []piece, in piece) ([]piece, error) {
 		c := cutter{behavior: b, p: in, dst: dst}

@@ -11,8 +11,8 @@ import (
 )
 
 // unicodeText contains character sets of the library, as written by testdata/unicode.py.
-// The library's parts use Unicode versions 7 to 17. With Go's tables, which have another
-// version, other marks would be stripped and ids would differ.
+// The library's parts use Unicode versions 7 to 17. With Go's tables, which have a
+// different version, different marks would be stripped and ids would differ.
 //
 //go:embed unicode.txt
 var unicodeText string
