@@ -233,8 +233,8 @@ type Known struct {
 
 // knownOf returns the labels, targets and groups of a set. It leaves out labels or targets
 // that do not fit the model. picked is ReadOptions.Classes: the set has replaced each label
-// by its index in picked. If the model has another number of classes, knownOf restores the
-// original labels.
+// by its index in picked. If picked does not have one label for each class of the model,
+// knownOf restores the original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {

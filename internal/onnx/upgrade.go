@@ -150,7 +150,7 @@ func removeAttribute(n *pb.NodeProto, attribute string) {
 
 // resize converts an Upsample or an old Resize. In nearest mode, old operator sets rounded
 // up along axes that shrink, and down along other axes. Newer ones cannot round up like
-// that, so resize returns false if a scale is below 1.
+// that, so resize returns false for nearest mode with a scale below 1.
 func (r *upgrader) resize(n *pb.NodeProto) bool {
 	var scales []float32
 	switch a := Attribute(n, "scales"); {

@@ -216,8 +216,8 @@ func (g *tape) expandShape(v, x string) string {
 	return g.ints(shape...)
 }
 
-// reshapeShape returns the shape of x as an input for Reshape. If one size is unknown, it
-// is −1, so that Reshape computes it.
+// reshapeShape returns the shape of x as an input for Reshape. If exactly one size is
+// unknown, the shape contains −1 in its place, so that Reshape computes this size.
 func (g *tape) reshapeShape(x string) string {
 	t := g.types.get(x)
 	shape, unknowns := make([]int64, len(t.dims)), 0

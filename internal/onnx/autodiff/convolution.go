@@ -6,8 +6,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradConv is the rule of Conv. It supports any number of spatial axes, groups, strides,
-// dilations and every kind of padding.
+// gradConv is the rule of Conv, for any number of spatial axes and of groups, and with
+// strides, dilations and padding. It fails if the rank of the kernel is unknown, or if
+// auto_pad derives the padding from a kernel of unknown size.
 func gradConv(c *call) {
 	x, w, upstream := c.input(0), c.input(1), c.upstream(0)
 	s, ok := c.convGeometry(w, c.types.get(x))
@@ -75,7 +76,8 @@ func (c *call) convAdjoint(upstream, w, x string, s geometry, group int64) strin
 	return c.cropTo(dx, c.shapeRange(x, 2, len(s.kernel)+2), s)
 }
 
-// cropTo keeps the first elements of each spatial axis of x. size contains their numbers.
+// cropTo keeps the first elements of each spatial axis of x. size contains the number of
+// elements to keep along each axis.
 func (c *call) cropTo(x, size string, s geometry) string {
 	return c.node("Slice", x, c.ints(make([]int64, len(s.kernel))...), size, c.ints(s.spatialAxes()...))
 }
@@ -134,7 +136,7 @@ func (c *call) kernelGradient(x, upstream, w string, s geometry, group int64) st
 	}
 	m := s
 	m.stride, m.dilation = s.dilation, s.stride
-	m.kernelKnown = false // this convolution uses upstream as its kernel, and upstream has another size
+	m.kernelKnown = false // this convolution uses upstream as its kernel, which has a different size
 	dw := c.nodeWith("Conv", []string{image, c.swapAxes(upstream, 0, rank)}, m.attributes(group)...)
 	if !c.kernelSizeExact(x, upstream, s) {
 		dw = c.cropTo(dw, c.shapeRange(w, 2, rank), s)

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// halfCases lists operators whose gradients have other nodes in half precision than in
-// single precision.
+// halfCases lists operators whose gradients consist of different nodes in half precision
+// and in single precision.
 var halfCases = []struct {
 	name   string
 	opsets []int64

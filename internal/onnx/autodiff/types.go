@@ -315,8 +315,8 @@ func (t *types) sliceSpans(n *pb.NodeProto, rank int) ([]span, bool) {
 	return out, true
 }
 
-// changesElem lists operators whose first output has another element type than their first
-// input. inferElem returns false for them.
+// changesElem lists operators whose first output can have a different element type from
+// their first input. inferElem returns false for them.
 var changesElem = map[string]bool{
 	"ArgMax": true, "ArgMin": true, "BitCast": true, "ConstantOfShape": true, "ConvInteger": true,
 	"DequantizeLinear": true, "DynamicQuantizeLinear": true, "EyeLike": true, "If": true, "IsInf": true, "IsNaN": true,

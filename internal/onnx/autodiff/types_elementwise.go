@@ -42,7 +42,7 @@ var inferFuncs = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"ScatterND": sameAsInput, "Tile": inferTile, "TopK": inferTopK, "Trilu": sameAsInput,
 
 	"DequantizeLinear": inferDequantize, "DynamicQuantizeLinear": inferDynamicQuantize, "MatMulInteger": inferMatMulInteger,
-	"ConvInteger": inferConvInteger, "QLinearConv": inferZeroPoint, "QLinearMatMul": inferZeroPoint,
+	"ConvInteger": inferConvInteger, "QLinearConv": inferQLinear, "QLinearMatMul": inferQLinear,
 	"QuantizeLinear": inferQuantize,
 
 	"AveragePool": inferPool, "Conv": inferConv, "ConvTranspose": inferConvTranspose, "DepthToSpace": inferDepthToSpace,

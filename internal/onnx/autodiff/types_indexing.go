@@ -20,7 +20,7 @@ func inferFuncFor(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	return nil
 }
 
-// withElem returns t with another element type.
+// withElem returns t with the element type elem.
 func (t tensorType) withElem(elem pb.TensorProto_DataType) tensorType {
 	t.elem = elem
 	return t

@@ -28,9 +28,9 @@ func inferMatMulInteger(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(inferMatMul(t, n)[0].withElem(pb.TensorProto_INT32))
 }
 
-// inferZeroPoint infers only the element type. It is the type of input 7, the zero point of
-// the result.
-func inferZeroPoint(t *types, n *pb.NodeProto) []tensorType {
+// inferQLinear infers only the element type of the output. It is the type of input 7, the
+// zero point of the output.
+func inferQLinear(t *types, n *pb.NodeProto) []tensorType {
 	return oneOutput(tensorType{elem: t.get(n.Input[7]).elem})
 }
 

@@ -121,8 +121,8 @@ func inferSpaceToDepth(t *types, n *pb.NodeProto) []tensorType {
 	return t.inferBlocks(n, func(channels, size int64) (int64, int64) { return channels * b * b, size / b })
 }
 
-// inferBlocks infers the shape of an image with transformed numbers of channels and sizes.
-// resize returns the new values.
+// inferBlocks infers the output of SpaceToDepth or DepthToSpace. resize converts the number
+// of channels and the size of a spatial axis to those of the output.
 func (t *types) inferBlocks(n *pb.NodeProto, resize func(channels, size int64) (int64, int64)) []tensorType {
 	x := t.get(n.Input[0])
 	x.dims = slices.Clone(x.dims)

@@ -17,8 +17,8 @@ import (
 // result. Reductions and products are along the last axis. Operands are tensors of the same
 // graph, numbers (float64) or rows of numbers ([]float64, []float32), and are broadcast as
 // in ONNX. If two tensors have different types, the operation uses float64 if one of them
-// does, and float32 otherwise. Numbers take the type of the tensor. Methods panic if the
-// numbers of columns or the types of operands do not fit.
+// is float64, and float32 otherwise. Numbers take the type of the tensor. Methods panic if
+// the numbers of columns or the types of operands do not fit.
 type Tensor struct {
 	b    *onnx.Builder
 	name string

@@ -142,8 +142,8 @@ func (m matrix[T]) storedShape() (rows, cols int) {
 	return m.cols, m.rows
 }
 
-// isValid reports whether the matrix has elements, and whether its shape, data and
-// transposition are valid. gonum ignores empty matrices and panics on invalid ones.
+// isValid reports whether the matrix has elements and a valid shape, slice and
+// transposition. gonum ignores empty matrices and panics on invalid ones.
 func (m matrix[T]) isValid() bool {
 	rows, cols := m.storedShape()
 	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans
@@ -298,7 +298,7 @@ func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 }
 
 // session returns the session for an operation, and creates it on first use. It returns
-// false if that failed.
+// false if that failed or if b is closed.
 func (b *BLAS) session(p operation) (*Session, bool) {
 	b.mu.RLock()
 	s, ok := b.sessions[p]

@@ -102,8 +102,8 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	return t, nil
 }
 
-// newPinned creates the value of the binding for t. It pins data first, because the runtime
-// keeps the address of data.
+// newPinned pins data in memory and then sets t.value to the result of value, the binding's
+// tensor for data. It pins first, because the runtime keeps the address of data.
 func newPinned[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
 	if len(data) > 0 {
 		t.pin.Pin(&data[0])
