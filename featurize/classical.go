@@ -31,8 +31,8 @@ var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
-// isEstimator reports whether a node is an estimator, or the input cast of the layer that
-// replaces one.
+// isEstimator reports whether a node is an estimator, or the Cast in front of a linear
+// layer that replaces an estimator.
 func isEstimator(n *pb.NodeProto) bool {
 	return strings.HasSuffix(n.GetOutput()[0], lowerInputSuffix) || slices.Contains(estimators, n.GetOpType())
 }

@@ -21,8 +21,8 @@ type constants struct {
 	memo    map[string]bool
 }
 
-// newConstants returns the constants of a graph. Dir is the folder of the model's external
-// weights.
+// newConstants returns the constants of a graph. dir is the folder of the model's external
+// weights. Inputs are not constants, even if they have a default.
 func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *constants {
 	k := &constants{graph: g, dir: dir, runtime: rt, memo: map[string]bool{"": true}}
 	for _, v := range g.Inputs() {

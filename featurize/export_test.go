@@ -6,7 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Batch returns the number of rows in one run.
+// Batch returns the largest number of rows in one run.
 func (m *Model) Batch() int { return m.batchSize }
 
 // Single yields one block of rows.

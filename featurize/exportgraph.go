@@ -254,7 +254,7 @@ func (w *graphWriter) writeSets() (reason string, err error) {
 	}
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.opts.sets}
-	var outside graph.Tensor // marks the classes outside the set, which never include the most probable class
+	var outside graph.Tensor // marks the classes outside the set; the most probable class is never marked
 	if o.Score == conformal.LAC {
 		descending := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(descending)

@@ -17,9 +17,8 @@ type chunk struct {
 	first   int          // number of the first row; if order is set, of the block's first row
 	maxRows int          // largest number of rows in this chunk
 	hashes  [][16]byte   // hashes of the rows, or nil
-	// order lists the positions of the rows in their block if the rows run in another
-	// order than in the block. Otherwise it is nil. last marks the last chunk of such a
-	// block.
+	// order lists the positions of the rows in their block if the rows do not run in the
+	// order of the block. Otherwise it is nil. last marks the last chunk of such a block.
 	order []int
 	last  bool
 	err   error
@@ -37,7 +36,7 @@ func (c chunk) row(i int) int {
 // buffers, so that it can fill one while the model reads the other.
 type feeder struct {
 	model        *Model
-	batchSize    int  // number of rows in a chunk
+	batchSize    int  // largest number of rows in a chunk
 	maxPositions int  // largest number of token positions in a chunk; 0 means no bound
 	hashRows     bool // whether to hash rows
 	filled       chan chunk

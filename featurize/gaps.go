@@ -53,8 +53,8 @@ func (list inputs) emptyCells(c chunk) blas32.General {
 }
 
 // writeGaps appends nodes to a graph that compute the same as emptyCells. The graph must
-// contain these inputs. version is the graph's version of the classical operators, or 0 if
-// it has none. If no cell can be empty, writeGaps returns the zero Tensor.
+// contain the inputs in list. version is the graph's version of the classical operators, or
+// 0 if it has none. If no cell can be empty, writeGaps returns the zero Tensor.
 func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 	var columns []graph.Tensor
 	for _, i := range list.cellInputs() {

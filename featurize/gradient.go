@@ -24,9 +24,9 @@ type GradientOptions struct {
 	// there is no such input, the error wraps ood.ErrNotDifferentiable. If rows of tokens
 	// differ in length, the gradient of each row has the length of that row.
 	Tensor string
-	// Batch is the number of rows in one run. The default is the Batch of Options, or fewer
-	// rows if inputs are large, because the activations of a whole batch are kept in
-	// memory. If the model has a fixed batch, Batch is ignored.
+	// Batch is the largest number of rows in one run. The default is the Batch of Options,
+	// or fewer rows if inputs are large, because the activations of a whole batch are kept
+	// in memory. If the model has a fixed batch, Batch is ignored.
 	Batch int
 }
 
@@ -121,11 +121,12 @@ func (o GradientOptions) checkOutputs(c int) error {
 	return nil
 }
 
-// gradientNumbers bounds the numbers in a batch that is differentiated. The bound is eight
-// images of 3×224×224.
+// gradientNumbers bounds the input numbers in a batch that is differentiated, unless the
+// caller or the model sets the batch size. The bound is eight images of 3×224×224. A single
+// row may exceed it.
 const gradientNumbers = 8 * 3 * 224 * 224
 
-// gradientBatch returns the number of rows in one run that computes gradients.
+// gradientBatch returns the largest number of rows in one run that computes gradients.
 func (m *Model) gradientBatch(o GradientOptions) int {
 	switch {
 	case m.fixedBatch:

@@ -233,8 +233,9 @@ func formatShape(dims []int) string {
 	return b.String()
 }
 
-// limits returns the smallest and the largest number that the input takes, and whether
-// numbers must be integers.
+// limits returns the smallest and the largest number that rows may hold for the input, and
+// whether numbers must be integers. Integers beyond ±2²⁴ are excluded, because rows are
+// float32.
 func (in input) limits() (lo, hi float32, integers bool) {
 	switch pb.TensorProto_DataType(in.elemType) {
 	case pb.TensorProto_BOOL:

@@ -14,13 +14,15 @@ import (
 // detectors.
 const DefaultEarlierLayers = 3
 
-// maxLayerWidth bounds the number of channels of an earlier layer, unless the model has no
-// narrower layer. Without the bound, a covariance could need too much memory (it grows with
-// the square of the width) and time (with its cube).
+// maxLayerWidth bounds the number of channels of the layers with positions that findLayers
+// prefers. Wider ones are picked only if no layer with positions is within the bound. A
+// covariance of wide layers could need too much memory (it grows with the square of the
+// width) and time (with its cube).
 const maxLayerWidth = 1024
 
-// findLayers returns views of the earlier layers: the layers that o names, or as many as o
-// requests. Like the features φ, each of them is the input of a linear layer.
+// findLayers returns views of the earlier layers: the layers that o names, or else at most
+// the number of layers that o requests. Like the features φ, each layer that findLayers
+// picks itself is the input of a linear layer.
 func (s modelBuilder) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
 	if len(o.Layers) == 0 && o.EarlierLayers <= 0 {
 		return nil, nil

@@ -133,8 +133,8 @@ func scaled(v []float32, factor float32) []float32 {
 	return out
 }
 
-// ownScoresSuffix is the suffix of the scores that a classifier computes itself, if lower
-// replaces its scores. For a linear classifier, no node reads these scores, and the name
+// ownScoresSuffix ends the name of the scores that a classifier node itself computes, if
+// lower replaces these scores. For a linear classifier, no node reads them, and the name
 // without the suffix is the name of the tensor that replaces them. For other classifiers,
 // the node that replaces the scores reads them.
 const ownScoresSuffix = "/attach/unread"

@@ -46,9 +46,9 @@ type Options struct {
 	// tensors instead, set Layers to their names.
 	EarlierLayers int
 	Layers        []string
-	// Batch is the number of rows in one run. The default is 64, or fewer for large inputs
-	// and long rows of tokens. It is 1 for a model of tokens with dynamic quantisation. If
-	// the model has a fixed batch, Batch is ignored.
+	// Batch is the largest number of rows in one run. The default is 64, or fewer for large
+	// inputs and long rows of tokens. It is 1 for a model of tokens with dynamic
+	// quantisation. If the model has a fixed batch, Batch is ignored.
 	Batch int
 	// Unhashed omits ood.Batch.Hashes. The time for hashes is proportional to the size of a
 	// row, about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need
@@ -61,7 +61,7 @@ type Model struct {
 	runtime   *ort.Runtime
 	session   *ort.Session
 	inputs    inputs
-	batchSize int // number of rows in one run
+	batchSize int // largest number of rows in one run
 	// maxPositions bounds the number of token positions in one run. 0 means no bound.
 	maxPositions int
 	fixedBatch   bool // whether every run has exactly batchSize rows
@@ -79,7 +79,7 @@ type Model struct {
 }
 
 // Open reads an ONNX model, finds its last linear layer and prepares the model to run.
-// Path is the model or an exporter's folder. The folder must contain the model as
+// path is the model or an exporter's folder. The folder must contain the model as
 // model.onnx, onnx/model.onnx or the only .onnx file. Open needs a linear layer, an output
 // of embeddings, columns that replace the layer (see Feature.Of) or Options.Feature.
 // Otherwise it returns a *NoLinearLayerError, which lists candidate tensors.

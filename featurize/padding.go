@@ -148,10 +148,10 @@ func equalUpToRounding(a, b []float32) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	var maxDiff, size float64
+	var maxDiff, largest float64
 	for i, v := range a {
 		maxDiff = max(maxDiff, math.Abs(float64(v)-float64(b[i])))
-		size = max(size, math.Abs(float64(v)))
+		largest = max(largest, math.Abs(float64(v)))
 	}
-	return maxDiff <= roundingError*size
+	return maxDiff <= roundingError*largest
 }

@@ -22,7 +22,7 @@ import (
 type probeResult struct {
 	info      Info
 	lastLayer *ood.Linear // nil if the weights are unknown or the layer does not read the feature
-	batchSize int         // number of rows in one run
+	batchSize int         // largest number of rows in one run
 }
 
 // probe runs a session on random rows. It determines the widths of the views and whether
@@ -144,8 +144,9 @@ func (s modelBuilder) unverified(l location, p probeResult, err error) (probeRes
 	return p, nil
 }
 
-// defaultBatch returns the number of rows in one run: 64, or fewer if 64 rows would take
-// more than 64 MiB. width is the number of float32 numbers in a row.
+// defaultBatch returns the largest number of rows in one run if neither the caller nor the
+// model sets it: 64, or fewer if 64 rows would take more than 64 MiB. width is the number
+// of float32 numbers in a row.
 func defaultBatch(width int) int {
 	return max(1, min(64, (16<<20)/max(1, width)))
 }

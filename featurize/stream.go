@@ -29,7 +29,8 @@ import (
 // beyond 32 may be padded so that more rows are equal. This requires that a mask among the
 // inputs covers the padding, and that a test run showed no effect on the outputs. If the
 // model fixes the length, rows are padded to it. This requires a mask or a tokenizer.
-// Larger blocks fill the runs better. The results of such a block come in one batch.
+// Larger blocks fill the runs better. The results of a block whose rows differ in length
+// come in one batch.
 //
 // Features yields an error if rows or outputs of the model contain NaN or infinities. The
 // error names the row, counted from 0. NaN is allowed in inputs with Value.NaN, and in
@@ -40,9 +41,9 @@ func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, err
 	return stream(ctx, f, rows, m.run, restoreOrder)
 }
 
-// stream divides rows into chunks and calls run for each chunk. If the rows of a block run
-// in another order, join combines the results of its chunks in the order of the block. If
-// join is nil, the results are yielded as they come.
+// stream divides rows into chunks and calls run for each chunk. If the rows of a block do
+// not run in the order of the block, join combines the results of its chunks in the order
+// of the block. If join is nil, the results are yielded as they come.
 func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error),
 	join func(all []B, order []int) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
@@ -207,7 +208,7 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 }
 
 // All collects the results of Features for n rows. If n is negative, the number of rows is
-// unknown. All returns an error if there are no rows, or another number than n. If progress
+// unknown. All returns an error if there are no rows, or more or fewer than n. If progress
 // is not nil, it is called with the number of rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch

@@ -67,7 +67,7 @@ func newTextTokenizer(t attach.Text, inputs inputs) (*textTokenizer, error) {
 }
 
 // Truncated returns how many texts so far had more tokens than the model takes. The last
-// tokens of these texts were dropped.
+// tokens of these texts were dropped, or the first if the tokenizer truncates on the left.
 func (m *Model) Truncated() int {
 	if m.tokenizer == nil {
 		return 0

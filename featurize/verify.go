@@ -60,7 +60,8 @@ const (
 	// Features can differ because ONNX Runtime fuses operators differently in a graph with
 	// more outputs.
 	featureTolerance = 1e-3
-	// scoreRounding is a generous bound of the float32 rounding error of a score.
+	// scoreRounding is a generous bound of the float32 rounding error of a score, relative
+	// to the score or, if that is larger, to the median of the calibration scores.
 	scoreRounding = 1e-6
 )
 
@@ -464,22 +465,22 @@ func (e *exportedModel) scale(name string) float64 {
 	if v, ok := e.scales[name]; ok {
 		return v
 	}
-	var sizes []float64
+	var magnitudes []float64
 	if name == graph.OODScore {
 		for _, s := range e.calibration.Scores {
-			sizes = append(sizes, math.Abs(s))
+			magnitudes = append(magnitudes, math.Abs(s))
 		}
 	} else {
 		for _, q := range e.bundle.Calibration.Quantiles {
 			for _, y := range q.Y {
-				sizes = append(sizes, math.Abs(float64(y)))
+				magnitudes = append(magnitudes, math.Abs(float64(y)))
 			}
 		}
 	}
-	slices.Sort(sizes)
-	if len(sizes) == 0 {
+	slices.Sort(magnitudes)
+	if len(magnitudes) == 0 {
 		return 0
 	}
-	e.scales[name] = sizes[len(sizes)/2]
+	e.scales[name] = magnitudes[len(magnitudes)/2]
 	return e.scales[name]
 }

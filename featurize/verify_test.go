@@ -52,7 +52,7 @@ func verify(t *testing.T, bundle *attach.Bundle, path string, b ood.Batch) (feat
 	return featurize.VerifyHeads(t.Context(), bundle, path, o, func(yield func(attach.Rows, error) bool) { yield(attach.Rows{Batch: b}, nil) })
 }
 
-// TestVerifyOtherOutputs checks the error if an output has another width than in the
+// TestVerifyOtherOutputs checks the error if the width of an output does not match the
 // .attach file.
 func TestVerifyOtherOutputs(t *testing.T) {
 	bundle, b := fourClasses(t, true)
