@@ -346,8 +346,8 @@ func (b *Bundle) checkClasses() error {
 
 // checkConsistent returns an error if the detector or the interval model reads matrices
 // whose widths differ from the manifest, or if it reads a different number of earlier
-// layers. It also returns an error if the interval model does not predict as many targets
-// as were calibrated.
+// layers. It also returns an error if the interval model predicts more or fewer targets than
+// were calibrated.
 func (b *Bundle) checkConsistent() error {
 	widths := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {

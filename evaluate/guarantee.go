@@ -78,9 +78,9 @@ func (p Guarantee) misses(r Rate) int {
 	return r.Count
 }
 
-// judge tests a guarantee from n calibration rows, and adds it to the evaluation. tests is the
-// number of guarantees that are tested together, for example one for each group. If intervals
-// use the score rcp, only half of the calibration rows calibrate them.
+// judge tests a guarantee that n calibration rows give, and adds it to the evaluation.
+// tests is the number of guarantees that are tested together, for example one for each
+// group. If intervals use the score rcp, only half of the calibration rows calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
 	totalRows := func(n int) int { return n }

@@ -79,10 +79,10 @@ func (s strata) selectRows(numbers []int) strata {
 // family holds the parts of the rows (classes, groups or deciles) in which one guarantee is
 // tested. The guarantee itself is only an average over all rows.
 type family struct {
-	guarantee     Guarantee // only Kind, Target and Nominal are set
-	part          string    // byDecile, byClass or byGroup
-	parts         []Rate    // the rates of the evaluation that get an AdjustedPValue
-	distributions []hypothesis.Misses
+	guarantee     Guarantee           // only Kind, Target and Nominal are set
+	part          string              // byDecile, byClass or byGroup
+	parts         []Rate              // the rates of the evaluation that get an AdjustedPValue
+	distributions []hypothesis.Misses // indexed by Rate.part
 	// remedy returns advice, and the name and value of an option if the advice names one.
 	// It may try other options on the evaluated rows.
 	remedy func(f *family) (advice, option, value string)
@@ -431,7 +431,7 @@ func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string
 		_, n := predictor.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
-	if few := f.fewRows(s, labels.index); few != "" {
+	if few := f.fewRowsAdvice(s, labels.index); few != "" {
 		return few, "", ""
 	}
 	separate, _ := f.withOutcomes(labels, c, s.misses(labels, f.guarantee.alpha()))
@@ -442,10 +442,10 @@ func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string
 		display.Percent(separate.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(current), 3)), "sets_by_class", ""
 }
 
-// fewRows returns advice to calibrate with more rows if a class of the rows has too few
+// fewRowsAdvice returns advice to calibrate with more rows if a class of the rows has too few
 // calibration rows for a guarantee of its own. No row of such a class could be flagged, and
 // every set would contain the class. index holds the class of each row.
-func (f *family) fewRows(s strata, index []int) string {
+func (f *family) fewRowsAdvice(s strata, index []int) string {
 	required := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
 	for _, k := range index {
 		if k >= 0 && k < len(s.n) && s.n[k] < required {
@@ -472,7 +472,7 @@ func (g *accumulator) adviseFlagsByClass(f *family) (advice, option, value strin
 	for k := range slices.Max(g.predicted) + 1 {
 		s.n = append(s.n, len(predictor.Conformal(k).Scores))
 	}
-	if few := f.fewRows(s, g.predicted); few != "" {
+	if few := f.fewRowsAdvice(s, g.predicted); few != "" {
 		return few, "", ""
 	}
 	separate, _ := f.withOutcomes(labels, c, s.misses(labels, f.guarantee.alpha()))

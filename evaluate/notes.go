@@ -139,10 +139,11 @@ func (e *Evaluation) explain(matches func(Guarantee) bool) {
 	}
 }
 
-// countCalibrationScores returns the number of rows whose score equals that of a calibration
-// row up to rounding. Two scores are equal if they differ by less than a thousandth of the
-// distance to the neighbouring calibration scores. The score of a row varies a little with the
-// size of its block, because the model then rounds differently.
+// countCalibrationScores returns the number of rows whose score equals that of a
+// calibration row up to rounding. Two scores count as equal if they differ by less than a
+// thousandth of the distance to the neighbouring calibration scores. The score of a row
+// varies a little with the size of its block, because the model then rounds differently. If
+// many calibration rows have equal scores, the function returns 0.
 func (g *accumulator) countCalibrationScores() int {
 	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))

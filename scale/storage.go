@@ -134,7 +134,7 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	if err != nil {
 		return nil, err
 	}
-	sibling := func(newKey string) string { // same URL with another key
+	sibling := func(newKey string) string { // same URL with newKey as its key
 		return withPath(name, func(base string) string { return strings.TrimSuffix(strings.TrimSuffix(base, "/"), key) + newKey })
 	}
 	if i := strings.IndexAny(key, "*["); i >= 0 {

@@ -40,7 +40,7 @@ type batcher struct {
 	workers sync.WaitGroup
 }
 
-// workers is the number of batches of a model that are processed concurrently.
+// workers is the largest number of batches of a model that are processed concurrently.
 const workers = 2
 
 // start starts the workers. They call run for each batch until the batcher is closed.

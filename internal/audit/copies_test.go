@@ -38,7 +38,7 @@ func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 }
 
 // TestCopies checks the copies that findCopies finds against a simple search with a map. It
-// also checks that another division of the rows into parts gives the same audit.json.
+// also checks that a different division of the rows into parts gives the same audit.json.
 func TestCopies(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {

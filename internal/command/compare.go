@@ -87,7 +87,7 @@ attach features digits_resnet.onnx --x digits_fit.npz --preprocess digits.prepro
 attach features digits_resnet.onnx --x digits_test.npz --preprocess digits.preprocess.json -o test.npz
 attach features digits_resnet.onnx --x letters.npz --preprocess digits.preprocess.json -o ood.npz
 attach compare --x x.npz --test test.npz --ood ood.npz --methods knn,energy --report compare.html`,
-	}, argument{name: "MODEL.onnx", dest: &m.path, optional: true}, m.readNames, m.log, m.checkWritable, m.run)
+	}, argument{name: "MODEL.onnx", dest: &m.path, optional: true}, m.readOptionFiles, m.log, m.checkWritable, m.run)
 }
 
 const methodsUsage = "A,B,…: measure only these methods; `attach methods` lists them"

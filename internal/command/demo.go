@@ -167,7 +167,7 @@ func (d *demoCall) classifier(c *cli.Context, name string) (set report.Compariso
 		options: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
 	defer m.CloseModel()
-	if err := m.readNames(c); err != nil {
+	if err := m.readOptionFiles(c); err != nil {
 		return set, nil, err
 	}
 	if err := m.readSetsThroughModel(ctx); err != nil {
@@ -268,7 +268,7 @@ func (d *demoCall) regressor(c *cli.Context) (*report.Band, error) {
 	f := &fitCall{modelFlags: d.modelFlags, path: d.path("toy_regressor.onnx"), x: rowSource{x: d.path("toy_fit.npz")}, cal: rowSource{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
 	f.options = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer}
 	defer f.CloseModel()
-	if err := f.readNames(c); err != nil {
+	if err := f.readOptionFiles(c); err != nil {
 		return nil, err
 	}
 	if err := f.readRowsThroughModel(ctx); err != nil {

@@ -44,7 +44,7 @@ func featuresCommand() *cli.Command {
 		CustomHelpTemplate: `attach features digits_resnet.onnx --x digits_test.npz \
     --preprocess digits.preprocess.json -o test.npz
 attach predict digits_resnet.attach --from-features --x test.npz -o test.csv`,
-	}, argument{name: "MODEL.onnx", dest: &f.path}, f.readNames, f.log, f.run)
+	}, argument{name: "MODEL.onnx", dest: &f.path}, f.readOptionFiles, f.log, f.run)
 }
 
 func (f *featuresFlags) regression() bool { return f.task == attach.Regression }

@@ -100,7 +100,7 @@ attach fit toy_regressor.onnx --x toy_fit.npz --cal toy_cal.npz --level 0.95 -o 
 # one file for both, and another detector
 attach fit digits_resnet.onnx --x digits_fit.npz --rows :2000 --cal digits_fit.npz \
     --cal-rows 2000: --preprocess digits.preprocess.json --method knn -o knn.attach`,
-	}, argument{name: "MODEL.onnx", dest: &f.path, optional: true}, f.checkFlags, f.readNames, f.log, f.checkWritable, f.run)
+	}, argument{name: "MODEL.onnx", dest: &f.path, optional: true}, f.checkFlags, f.readOptionFiles, f.log, f.checkWritable, f.run)
 }
 
 // tasks returns the values of --task.

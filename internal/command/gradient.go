@@ -55,7 +55,7 @@ func gradientCommand() *cli.Command {
 		CustomHelpTemplate: `attach gradient digits_resnet.onnx --x digits_test.npz --rows :100 \
     --preprocess digits.preprocess.json -o gradients.npz
 attach gradient toy_regressor.onnx --x toy_test.npz --of sum -o slopes.npz`,
-	}, argument{name: "MODEL.onnx", dest: &g.path}, g.readNames, g.log, g.run)
+	}, argument{name: "MODEL.onnx", dest: &g.path}, g.readOptionFiles, g.log, g.run)
 }
 
 func (g *gradientFlags) run(c *cli.Context) error {

@@ -98,8 +98,8 @@ func (r *rowReader) noTokenizer() conflict {
 	return noEffect("for a model without a tokenizer", func() bool { return r.Model != nil && !r.Inputs.HasText })
 }
 
-// readNames is a step of the command: it reads the files of --class-names and --preprocess.
-func (r *rowReader) readNames(c *cli.Context) error {
+// readOptionFiles is a step of the command: it reads the files of --class-names and --preprocess.
+func (r *rowReader) readOptionFiles(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
 	return r.Begin(modelrows.ReadOptions(r.rowFlags), notePrinter(r.stderr))
 }

@@ -31,7 +31,7 @@ type Store[K comparable, R Keyed[K]] struct {
 }
 
 // OpenStore opens a file of records, which it creates if necessary, and reads the records of
-// an earlier run. It drops an incomplete last line, and returns an error if another line is
+// an earlier run. It drops an incomplete last line, and returns an error if any other line is
 // not a record.
 func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	s := &Store[K, R]{Records: map[K]R{}}

@@ -213,7 +213,7 @@ func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 
 // Smoothed returns the coverage of smoothed intervals that are calibrated on cal. It also
 // returns the fraction of targets equal to a bound of the unsmoothed interval, because a
-// random draw decides about these.
+// random draw decides whether they are covered.
 func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied float64, err error) {
 	plain, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
 	if err != nil {

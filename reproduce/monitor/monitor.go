@@ -113,11 +113,11 @@ type drift struct {
 	n, rowsBefore int
 	fraction      float64 // fraction of drifted rows after the change
 	kind          string
-	rows          int // maximum number of rows watched after the change
-	delays        map[string][]float64
-	order         []string
-	earlyAlarms   map[string]int
-	streams       int
+	rows          int                  // maximum number of rows watched after the change
+	delays        map[string][]float64 // delays of the alarms after the change in rows, by watcher
+	order         []string             // names of the watchers
+	earlyAlarms   map[string]int       // number of alarms before the change, by watcher
+	streams       int                  // number of streams
 }
 
 // measure watches one stream. next returns the score of row t, and false at the end of the

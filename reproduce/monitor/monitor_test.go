@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMartingalesAreNonconforms compares capitals and p-values with recorded results of
+// TestMartingalesMatchNonconform compares capitals and p-values with recorded results of
 // nonconform.
-func TestMartingalesAreNonconforms(t *testing.T) {
+func TestMartingalesMatchNonconform(t *testing.T) {
 	var reference struct {
 		P, Scores, Ranks []float64
 		Logs             map[string][]float64

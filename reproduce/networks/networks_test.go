@@ -25,8 +25,8 @@ func writeImages(t *testing.T, path string, shape []int, pixels []uint8, labels 
 	}
 }
 
-// TestForeignImages checks how images of another size or with other colours are converted.
-// Images larger than the input of the network must cause an error.
+// TestForeignImages checks how images of a different size or with different channels are
+// converted. Images larger than the input of the network must cause an error.
 func TestForeignImages(t *testing.T) {
 	dir := t.TempDir()
 	colors := filepath.Join(dir, "colors.npz")

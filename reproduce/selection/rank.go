@@ -18,7 +18,7 @@ const (
 	// different classes, like mixup (Zhang et al. 2018).
 	mixedRows = "mixed"
 	// shuffledRows take each feature from a different row. Every feature keeps its
-	// in-distribution marginal but is independent of the others. With many features, this
+	// in-distribution marginal but is independent of all other features. With many features, this
 	// is easy to detect and methods tie.
 	shuffledRows = "shuffled"
 	// heldOutClasses are in-distribution rows of classes that are not used for fitting. The

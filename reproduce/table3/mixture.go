@@ -19,8 +19,8 @@ type gaussians struct {
 //
 // Reference: Figueiredo & Jain (2002), Unsupervised learning of finite mixture models. The
 // length for k components and n rows is Σ log w + 3/2·k·log n minus the log-likelihood, as
-// in the authors' code. The fit starts with 50 components, centred on the first rows of
-// order.
+// in the authors' code. The fit starts with at most 50 components, centred on the first
+// rows of order.
 func mixtureLength(x []float64, order []int) float64 {
 	const maxComponents, tolerance = 50, 1e-9
 	variance := stat.Variance(x, nil)

@@ -126,7 +126,7 @@ func (s *settings) keyOf(set pairSet, p pair, m method) resultKey {
 }
 
 // jobs returns the jobs that measure the missing results. One job of SQR scores a whole set.
-// A job of another method scores up to 25 pairs.
+// A job of any other method scores up to 25 pairs.
 func (s *settings) jobs(sets []pairSet, chosen []method, results *store) []experiment.Job {
 	const chunkSize = 25
 	var jobs []experiment.Job

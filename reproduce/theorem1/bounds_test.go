@@ -63,9 +63,9 @@ func TestBoundsOfChiSquare(t *testing.T) {
 	}
 }
 
-// TestPrintedBoundIsNone checks an example in which the paper's bound lies below the exact
+// TestPrintedBoundIsNoBound checks an example in which the paper's bound lies below the exact
 // tail.
-func TestPrintedBoundIsNone(t *testing.T) {
+func TestPrintedBoundIsNoBound(t *testing.T) {
 	r := equalVariances(1, 1)
 	tail := distuv.ChiSquared{K: 1}.Survival(6)
 	if printed := r.PrintedBound(5); math.Abs(printed-3.7266531720786709e-06) > 1e-12 || math.Abs(tail-.0143058784354296) > 1e-9 || printed >= tail {

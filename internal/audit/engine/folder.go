@@ -163,7 +163,7 @@ func (d *folder) writePlan(ctx context.Context) error {
 }
 
 // openFolder opens the result folder, and reuses results and parts that belong to this
-// audit. It returns an error if the folder holds another audit.
+// audit. It returns an error if the folder holds a different audit.
 func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note) (*folder, error) {
 	d := &folder{dir: dir, run: planned, note: note}
 	before, finished, err := readRun(d.runPath())
@@ -284,7 +284,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 			continue
 		}
 		if filepath.Ext(path) != ".parquet" {
-			os.Remove(path) // an incomplete part or a reason
+			os.Remove(path) // an incomplete part, or the reason why a shard failed or was left out
 			continue
 		}
 		part, err := audit.OpenFile(path)
