@@ -60,7 +60,7 @@ type Base struct {
 	// Path is the path of the model file. In memory, it is a path that this process can open.
 	// In a .attach file, it is relative to the folder of that file.
 	Path    string `json:"path,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`  // of the model file and its external data, in lower-case hex digits; empty if features were given without a model
+	SHA256  string `json:"sha256,omitempty"`  // SHA-256 of the model file and its external data, in lower-case hex digits; empty if features were given without a model
 	Feature string `json:"feature,omitempty"` // name of the tensor that features are read from
 	Output  string `json:"output,omitempty"`  // name of the tensor that logits are read from
 	Task    Task   `json:"task"`
@@ -122,7 +122,7 @@ type Input struct {
 // Layer describes a hidden layer of the base model that comes before the layer of the
 // features.
 type Layer struct {
-	Tensor string `json:"tensor,omitempty"` // name of its tensor; empty if layers were given without a model
+	Tensor string `json:"tensor,omitempty"` // name of the layer's tensor; empty if layers were given without a model
 	Width  int    `json:"width"`            // number of columns
 }
 

@@ -360,7 +360,7 @@ func (in FitOptions) layersRead() []Layer {
 }
 
 func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d rowSplit) error {
-	in.Cal = d.cal // also contains rows that Fit split off
+	in.Cal = d.cal // the calibration rows, whether given or split off
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, MayRetain: in.MayRetain || d.heldOut == rows.SplitOff,

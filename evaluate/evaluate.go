@@ -63,7 +63,7 @@ type Rate struct {
 	Rows     int     `json:"rows"`
 	Fraction float64 `json:"fraction"` // Count / Rows
 	Low      float64 `json:"ci_low"`   // lower end of the 95 % interval of Fraction
-	High     float64 `json:"ci_high"`  // upper end
+	High     float64 `json:"ci_high"`  // upper end of that interval
 	// MeanWidth is the mean width of the finite intervals, or the mean size of the sets.
 	MeanWidth *float64 `json:"mean_width,omitempty"`
 	// AdjustedPValue is the p-value of the test whether these rows have more misses than the
@@ -201,7 +201,7 @@ type Coverage struct {
 	SizeCounts  []int    `json:"size_counts,omitempty"` // SizeCounts[k] is the number of sets with k classes
 	ByClass     []Rate   `json:"by_class,omitempty"`
 	ByGroup     []Rate   `json:"by_group,omitempty"`
-	ByDecile    []Rate   `json:"by_decile,omitempty"` // by decile of the prediction
+	ByDecile    []Rate   `json:"by_decile,omitempty"` // coverage by decile of the prediction
 	// WorstSlab is the coverage of the worst slab. A slab is the set of rows between two
 	// parallel hyperplanes of the feature space. A random sample of at most 10,000 rows is
 	// used. The slab with the lowest coverage is found on half of the sample, among slabs

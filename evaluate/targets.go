@@ -32,7 +32,7 @@ type target struct {
 	levels               []outcomes // one for each level
 	forecastRows         int        // number of rows with finite quantiles; the fields below are only about these rows
 	crps                 float64    // sum of the CRPS over rows
-	pinball              []float64  // sums of the pinball loss over rows, for each level
+	pinball              []float64  // sums of the pinball loss over rows, for each of Target.PinballLevels
 	pit, calibrated      []float64  // PIT of the targets in the predicted and in the calibrated distribution
 }
 

@@ -236,9 +236,9 @@ const (
 type groupCounts struct {
 	name                string
 	rows, discovered    int
-	fitDuplicates       int      // rows near a fit row
-	distinct            int      // rows that are not copies of an earlier row of the group
-	lookCounts          [2][]int // rows by lookIndex, for all rows and for distinct rows
+	fitDuplicates       int      // number of rows near a fit row
+	distinct            int      // number of rows that are not copies of an earlier row of the group
+	lookCounts          [2][]int // numbers of rows by lookIndex, for all rows and for distinct rows
 	withTarget, covered []int    // number of rows, per target
 	outlierPair         [2]int   // bounds on outliers, with all rows and with distinct rows
 	outliers            int      // the smaller of outlierPair

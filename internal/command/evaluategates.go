@@ -24,7 +24,7 @@ func (e *gateError) Error() string { return e.msg }
 // gate is a condition on a figure, such as accuracy. The gate fails if the condition holds.
 type gate struct {
 	text, figure string
-	levelOrAlpha float64 // level or alpha, or NaN for that of the evaluation
+	levelOrAlpha float64 // level or alpha of the figure; NaN means the level or alpha of the evaluation
 	sign         byte
 	bound        float64
 }

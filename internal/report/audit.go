@@ -18,8 +18,8 @@ import (
 
 // These limits keep the page small, even if an audit has many groups, targets or pictures.
 const (
-	maxGroups       = 250     // groups of each kind, such as folders or classes
-	maxTargets      = 10      // targets
+	maxGroups       = 250     // groups shown of each kind, such as folders or classes
+	maxTargets      = 10      // targets shown
 	maxNameLength   = 240     // characters of a name or text
 	maxPictureBytes = 9 << 18 // total size of the pictures in bytes
 )

@@ -43,7 +43,7 @@ type verdict struct {
 // grid is a table. Some of its cells contain a small drawing.
 type grid struct {
 	Title    string // shown above the table of a page
-	Name     string // in a text, the head of the first column of words; a table without one gets an empty column for it
+	Name     string // in a text, the head of the first column; if that column has numbers, an empty column with this head precedes it
 	Heads    []columnHead
 	Rows     [][]cell
 	Below    []string // sentences below the table

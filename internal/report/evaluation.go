@@ -112,7 +112,7 @@ func evaluationFacts(e *evaluate.Evaluation) []Fact {
 // of them have too few rows, it returns how many there are. A guarantee for several groups
 // or classes counts once. Both results are empty if nothing is guaranteed.
 func countGuarantees(e *evaluate.Evaluation) (value, label string) {
-	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // ascending; a guarantee gets the worst verdict of its parts
+	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // from best to worst; a guarantee gets the worst verdict of its parts
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Guarantees {
 		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Nominal)

@@ -17,7 +17,7 @@ type Flags struct {
 	Summary      string // a sentence without a full stop
 	Facts        []Fact
 	PValues      evaluate.Histogram
-	Guarantee    string // what it means that a row is flagged
+	Guarantee    string // what a flag means
 	Caution      string // why the guarantee may be weaker, or empty
 	N            int    // number of flagged rows
 	// Columns describe the flagged rows with the highest scores, at most N rows. Images are

@@ -36,7 +36,7 @@ type Page struct {
 	Lead  string
 	Facts []Fact
 	Sets  []Comparison
-	Band  *Band // or nil
+	Band  *Band // nil if the page has no band
 
 	blocks []block
 }

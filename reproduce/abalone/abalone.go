@@ -171,7 +171,7 @@ func levels() []float64 {
 // prediction holds the outputs of a network for one row. A larger class score means that
 // old is more probable.
 type prediction struct {
-	score, lower, upper float64 // median and interval bounds; in rings if classForm.rings is set
+	score, lower, upper float64 // class score and interval bounds; in rings if classForm.rings is set
 	mean                float64 // probability of being old
 	predictedOld        bool    // predicted class
 	uncertainty         float64 // width of the interval, or the smaller class probability

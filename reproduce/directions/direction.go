@@ -73,8 +73,8 @@ func principalDirections(c linearCertificates, m *moments.Moments) ([]direction,
 // ‖Cᵀv‖² below this fraction is rounding error of float32 entries and counts as 0.
 const roundingTolerance = 1e-12
 
-// Shift returns the length of the shortest shift, in either sense of the direction, that
-// raises the expected score by rise. It returns +Inf if no shift does. rise must be
+// Shift returns the length of the shortest shift, forwards or backwards along the direction,
+// that raises the expected score by rise. It returns +Inf if no shift does. rise must be
 // positive.
 func (d direction) Shift(rise float64) float64 {
 	slope := math.Abs(d.Slope)

@@ -38,7 +38,7 @@ import (
 // of the certificates' sum of squares per squared length of a shift. For orthonormal
 // certificates, it lies between 0 (no shift is detectable) and 1.
 //
-// Column shift is the length of the shortest shift, in either sense, that raises the mean
+// Column shift is the length of the shortest shift, forwards or backwards, that raises the mean
 // score to the flagging threshold. It is ∞ if no shift does. Column shift/sd is this length
 // in standard deviations. Lengths refer to features as the certificates read them: if the
 // certificates scale rows to norm 1, so does this command. Certificates with cross-entropy

@@ -14,8 +14,8 @@ import (
 
 // Job is one part of a long experiment.
 type Job struct {
-	Kind string  // running time is proportional to Cost within a kind
-	Cost float64 // in arbitrary units for each kind
+	Kind string  // within a kind, the running time is proportional to Cost
+	Cost float64 // expected work, in a unit that may differ between kinds
 	What string
 	Seed int // jobs with low seeds run first, so an unfinished run has results for every setting
 	Run  func(ctx context.Context, progress func(fraction float64)) error

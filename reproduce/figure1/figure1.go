@@ -72,7 +72,7 @@ func variants(epochs int) []certificateVariant {
 // epistemic reports how well one variant separates rows outside the data from rows inside.
 type epistemic struct {
 	name                                     string
-	inside, gap, beyond                      float64 // mean scores
+	inside, gap, beyond                      float64 // mean scores of rows inside the data, in the gap and beyond the data
 	gapAUROC, beyondAUROC                    float64 // AUROC against new rows inside the data
 	flaggedInside, flaggedGap, flaggedBeyond float64 // fraction of rows above the threshold: inside the data, in the gap, beyond the data
 }

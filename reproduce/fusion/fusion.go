@@ -320,7 +320,7 @@ func (g criterion) bestCandidate(records []record) int {
 // detector.
 type summary struct {
 	aurocs, gaps, nearGaps, farGaps []float64
-	worst                           [2]string // the pairs with the largest gap: near, far
+	worst                           [2]string // the pair with the largest gap, among near sets and among far sets
 }
 
 func (s *summary) add(network string, m setResult, auroc float64) {

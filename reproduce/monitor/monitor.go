@@ -114,7 +114,7 @@ type drift struct {
 	fraction      float64 // fraction of drifted rows after the change
 	kind          string
 	rows          int                  // maximum number of rows watched after the change
-	delays        map[string][]float64 // delays of the alarms after the change in rows, by watcher
+	delays        map[string][]float64 // delay in rows of each alarm after the change, by watcher
 	order         []string             // names of the watchers
 	earlyAlarms   map[string]int       // number of alarms before the change, by watcher
 	streams       int                  // number of streams

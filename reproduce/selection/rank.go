@@ -18,8 +18,8 @@ const (
 	// different classes, like mixup (Zhang et al. 2018).
 	mixedRows = "mixed"
 	// shuffledRows take each feature from a different row. Every feature keeps its
-	// in-distribution marginal but is independent of all other features. With many features, this
-	// is easy to detect and methods tie.
+	// in-distribution marginal but is independent of all other features. With many
+	// features, this is easy to detect and methods tie.
 	shuffledRows = "shuffled"
 	// heldOutClasses are in-distribution rows of classes that are not used for fitting. The
 	// logits of these classes are removed. Each fold holds out about a fifth of the

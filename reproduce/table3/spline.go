@@ -57,8 +57,8 @@ func bsplines(x []float64, k int) *mat.Dense {
 
 var errSingular = errors.New("a regression has no solution: the values of a variable are too few")
 
-// residuals returns y minus its smooth fit, with the penalty of least generalised
-// cross-validation error.
+// residuals returns y minus its smooth fit. It chooses the penalty with the least
+// generalised cross-validation error.
 func (s smoother) residuals(y []float64) ([]float64, error) {
 	bestResiduals, leastGCV := []float64(nil), math.Inf(1)
 	for power := -4.; power <= 6; power++ {

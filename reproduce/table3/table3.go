@@ -47,8 +47,8 @@ type resultKey struct {
 	Pair   string `json:"pair"`
 	Method string `json:"method"`
 	Turn   uint64 `json:"turn"`            // settings.swapSeed
-	Seeds  int    `json:"seeds,omitempty"` // only for SQR
-	Steps  int    `json:"steps,omitempty"` // only for SQR
+	Seeds  int    `json:"seeds,omitempty"` // number of random halves; only for SQR
+	Steps  int    `json:"steps,omitempty"` // number of training steps; only for SQR
 }
 
 // record is one line of results.
