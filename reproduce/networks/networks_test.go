@@ -47,7 +47,7 @@ func TestForeignImages(t *testing.T) {
 		file   string
 		layout string
 		shape  []int
-		want   []float32 // times 255
+		want   []float32 // expected values times 255
 	}{
 		// Padding is black, which is −1 after normalisation. ITU-R 601 gives red 76, green
 		// 150 and blue 29.

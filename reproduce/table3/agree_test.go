@@ -19,9 +19,9 @@ type agreement struct {
 	LINGAM      float64              `json:"lingam"` // 1 if x causes y, −1 if y causes x
 	HSIC        float64              `json:"hsic"`
 	HSICP       float64              `json:"hsic_p"`
-	ANMForward  float64              `json:"anm_forward"` // p-value
-	ANMBackward float64              `json:"anm_backward"`
-	Copula      map[string][]float64 `json:"copula"` // quantiles of y given x, keyed by the level as text
+	ANMForward  float64              `json:"anm_forward"`  // p-value of the model in which x causes y
+	ANMBackward float64              `json:"anm_backward"` // p-value of the model in which y causes x
+	Copula      map[string][]float64 `json:"copula"`       // quantiles of y given x, keyed by the level as text
 }
 
 // TestAgrees compares the methods with cdt, lingam, causal-learn and pyvinecopulib.
