@@ -12,10 +12,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // format is the newest format version that this package reads.
-const format = 1
+const format = 2
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
@@ -46,6 +47,9 @@ type Bundle struct {
 	// Text describes how texts become the model's input. It is nil if the model takes no
 	// texts.
 	Text *Text
+	// Profile describes the columns of the inputs in the fit rows. It is nil if the fit used
+	// features without a model, or if FitOptions had no profile.
+	Profile *schema.Profile
 
 	Detector      *Fitted // computes OOD scores; nil if there is none
 	IntervalModel *Fitted // predicts quantiles of the targets; nil if there is none

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // maxDistanceRows is the largest number of rows in FitOptions.Batch for which "distance" is
@@ -47,6 +48,9 @@ type FitOptions struct {
 	Preprocess json.RawMessage
 	Layout     string // "nchw" or "nhwc"; empty if the model takes no images
 	Text       *Text
+	// Profile describes the inputs of the fit rows. A schema.Learner makes it while the model
+	// reads them. Without it, predictions have no reasons.
+	Profile *schema.Profile
 
 	// Batch holds n in-distribution rows. Every fit needs features. Most detectors also need
 	// logits and labels, and some need earlier layers. Targets is n×t for t targets, and empty
@@ -130,7 +134,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		return nil, err
 	}
 	b := &Bundle{
-		Library: version.String(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout, Text: in.Text,
+		Library: version.String(), Base: in.Base, Preprocess: in.Preprocess, Layout: in.Layout, Text: in.Text, Profile: in.Profile,
 		Calibration: Calibration{
 			HeldOut: d.heldOut, NFit: d.fit.Len(), NCal: d.cal.Len(), Seed: in.Seed,
 			Alpha: in.Alpha, Level: in.Level,
@@ -150,7 +154,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		}
 	}
 	// Check before the fit, which can take a long time, that its result can be saved.
-	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
+	if err := cmp.Or(b.manifest(nil).check(), b.Text.check(), checkProfile(b.Profile)); err != nil {
 		return nil, err
 	}
 	if !in.SkipDetector {

@@ -200,10 +200,19 @@ func checkScalars(params map[string]any) error {
 	return nil
 }
 
+// formatVersion returns the oldest format version that can hold the bundle, so that old
+// programs read files without a profile.
+func (b *Bundle) formatVersion() int {
+	if b.Profile == nil {
+		return 1
+	}
+	return format
+}
+
 // manifest returns the manifest of b without its list of arrays.
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
-		Format:      format,
+		Format:      b.formatVersion(),
 		Library:     library{Module: version.Module, Version: b.Library},
 		Model:       b.Base,
 		Preprocess:  b.Preprocess,

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // These are the folders in a .attach file that hold the arrays of each part.
@@ -22,6 +23,7 @@ const (
 	textFolder        = "text/"
 	featuresFolder    = "features/"
 	cellsFolder       = "cells/"
+	profileFolder     = "profile/"
 )
 
 // partStates returns the state of every part of the bundle, by the folder of its arrays.
@@ -41,6 +43,13 @@ func (b *Bundle) partStates() (map[string]rows.State, error) {
 	}
 	if b.cells.Empty != nil {
 		states[cellsFolder] = rows.Save(b.cells)
+	}
+	if b.Profile != nil {
+		content, err := b.Profile.Encode()
+		if err != nil {
+			return nil, err
+		}
+		states[profileFolder] = rows.State{Arrays: map[string]rows.Array{profileArray: {Shape: []int{len(content)}, Data: content}}}
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -116,6 +125,37 @@ func (b *Bundle) restoreCells(s rows.State) error {
 	}
 	if e := b.cells; e.Features && (!b.Base.Standardised || len(e.Empty) != b.Base.Width) {
 		return fmt.Errorf("%w: there are empty cells of %d columns for %d features", ErrDamaged, len(e.Empty), b.Base.Width)
+	}
+	return nil
+}
+
+// profileArray is the name of the array that holds the profile as bytes of JSON.
+const profileArray = "columns"
+
+// checkProfile returns an error if a profile cannot be saved.
+func checkProfile(p *schema.Profile) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.Check(); err != nil {
+		return fmt.Errorf("the profile of the inputs: %w", err)
+	}
+	return nil
+}
+
+// restoreProfile restores the profile of the inputs, if there is one.
+func (b *Bundle) restoreProfile(s rows.State) error {
+	if s.Arrays == nil {
+		return nil
+	}
+	a := s.Arrays[profileArray]
+	content, isBytes := a.Data.([]uint8)
+	if !isBytes || len(a.Shape) != 1 || len(s.Arrays) != 1 {
+		return fmt.Errorf("%w: the profile of the inputs is %T of shape %v", ErrDamaged, a.Data, a.Shape)
+	}
+	var err error
+	if b.Profile, err = schema.Decode(content); err != nil {
+		return fmt.Errorf("%w: the profile of the inputs: %w", ErrDamaged, err)
 	}
 	return nil
 }

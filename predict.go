@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // PredictOptions selects what to predict. The zero value predicts what the bundle supports at
@@ -75,6 +76,9 @@ type PredictOptions struct {
 	// across targets. All draws for a block of rows are in memory at once.
 	Samples int
 	Seed    uint64
+	// Explain requests Prediction.Reasons. The bundle needs a profile, and rows need Inputs of
+	// type ood.InputBlock, which featurize.Options.KeepInputs adds.
+	Explain bool
 }
 
 // Prediction holds the results for one row. Its numbers may be infinite or NaN.
@@ -115,6 +119,10 @@ type Prediction struct {
 	// accepted rows is wrong, with 95 % confidence, on the condition that Bundle.Guarantee
 	// states.
 	Accept bool
+	// Reasons lists the unusual values of the row's inputs, in the order of the columns. It is
+	// nil if there are none, or if not requested. A row can be flagged without a reason, because
+	// each of its values is usual, and a row with a reason need not be flagged.
+	Reasons []schema.Reason
 }
 
 // MarshalJSON returns an object whose keys are the columns that "attach predict" writes,
@@ -178,6 +186,13 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 	}
 	if p.Accept {
 		add("accept", true)
+	}
+	if p.Reasons != nil {
+		reasons := make([]string, len(p.Reasons))
+		for i, r := range p.Reasons {
+			reasons[i] = r.String()
+		}
+		add("reasons", reasons)
 	}
 	return append(out, '}'), nil
 }
@@ -263,6 +278,7 @@ type Predictor struct {
 	vennAbers      func(top float64) (p0, p1 float64) // computes confidence bounds; nil unless they are requested
 	scorer         *fitting.Scorer                    // the detector, or nil
 	widths         batchparts.Widths                  // number of columns of each matrix of the fit rows
+	matcher        *schema.Matcher                    // finds reasons; nil unless they are requested
 }
 
 // Predictor checks the options and calibrates at their levels once, for all blocks of rows.
@@ -289,6 +305,12 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 		return nil, errors.New("MaxError needs flags, because it accepts only rows that are not flagged, and NoScore skips them; choose one of the two")
 	}
 	p := &Predictor{bundle: b, o: o, widths: b.widths()}
+	if o.Explain {
+		if b.Profile == nil {
+			return nil, errors.New("there is no profile of the inputs, which reasons need; fit again, with FitOptions.Profile")
+		}
+		p.matcher = b.Profile.Matcher()
+	}
 	if b.Detector != nil && !o.NoScore {
 		p.scorer = b.Detector.scorer
 	}
@@ -382,7 +404,25 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 		return nil, err
 	}
 	p.setAccept(out, topProbabilities)
-	return out, nil
+	return out, p.setReasons(out, r)
+}
+
+// setReasons sets the reasons of the rows if they are requested.
+func (p *Predictor) setReasons(out []Prediction, r Rows) error {
+	if !p.o.Explain {
+		return nil
+	}
+	block, ok := r.Inputs.(ood.InputBlock)
+	if !ok {
+		return errors.New("PredictOptions.Explain needs rows with Inputs of type ood.InputBlock; set featurize.Options.KeepInputs")
+	}
+	if block.Len() != r.Len() {
+		return fmt.Errorf("%d rows have %d rows of inputs", r.Len(), block.Len())
+	}
+	for i, list := range p.matcher.Reasons(block) {
+		out[i].Reasons = list
+	}
+	return nil
 }
 
 // check returns an error if the predictor was not created by Bundle.Predictor.

@@ -176,6 +176,9 @@ func (m manifest) restore(states map[string]rows.State, custom []ood.Method) (*B
 	if err := b.restoreCells(rows.State{Params: m.Cells, Arrays: states[cellsFolder].Arrays}); err != nil {
 		return nil, err
 	}
+	if err := b.restoreProfile(states[profileFolder]); err != nil {
+		return nil, err
+	}
 	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {
 		return nil, err
 	}

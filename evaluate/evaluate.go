@@ -12,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // Options selects what Rows evaluates. The zero value uses default false-alarm rates and only
@@ -27,6 +28,9 @@ type Options struct {
 	// Levels are additional levels of intervals and sets. Alphas are additional false-alarm
 	// rates; nil means 0.01, 0.05 and 0.1.
 	Levels, Alphas []float64
+	// Schema compares the inputs of the rows with those of the fit rows. It must observe the
+	// inputs while the rows are read. Nil leaves out Evaluation.Schema.
+	Schema *schema.Checker
 }
 
 // Evaluation holds the results of a .attach file on labelled rows, and whether its guarantees
@@ -53,6 +57,9 @@ type Evaluation struct {
 	// level. It is nil unless attach.PredictOptions.Joint is set.
 	Joint []Coverage `json:"joint,omitempty"`
 	OOD   *OOD       `json:"ood,omitempty"`
+	// Schema describes the input columns that differ from the fit rows. It is nil without
+	// Options.Schema.
+	Schema *schema.Summary `json:"schema,omitempty"`
 }
 
 // Rate is the fraction of rows with some property, for example of flagged rows.

@@ -26,6 +26,33 @@ const (
 	maxNamedClasses = 5
 )
 
+// unusualGaps returns the columns that are empty more often than in the fit rows, unless the
+// schema reports them.
+func (g *accumulator) unusualGaps() []attach.ColumnGaps {
+	if g.o.Schema != nil {
+		return nil
+	}
+	return attach.UnusualGaps(g.gaps.Columns())
+}
+
+// noteColumns adds a note for each input column that differs from the fit rows. If at least 1 %
+// of its rows do, or if it has changed as a whole, it can explain violated guarantees.
+func (g *accumulator) noteColumns(add func(advice, format string, args ...any), e *Evaluation) {
+	s := g.o.Schema.Summary()
+	e.Schema = &s
+	notable := s.NotableColumns()
+	for i, c := range notable {
+		advice := ""
+		if i == len(notable)-1 {
+			advice = "check the source, the unit and the coding of the column, or fit and calibrate with rows like these"
+		}
+		add(advice, "column %v", c)
+		if cells := c.NewGaps + c.NewCategories + c.OutOfRange; c.Change != "" || 100*cells >= c.Rows {
+			e.explain(func(Guarantee) bool { return true })
+		}
+	}
+}
+
 // addNotes adds notes about data that the rows lack, and about likely mistakes in the rows or
 // the .attach file.
 func (g *accumulator) addNotes(e *Evaluation) {
@@ -50,7 +77,10 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		add(fmt.Sprintf("calibrate with %s or more, or allow more errors", rows.Count(p.Selective().Least, "row")),
 			"no row is accepted: %s that are not flagged have too many errors, or are too few, to guarantee at most %s errors", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
-	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
+	if g.o.Schema != nil {
+		g.noteColumns(add, e)
+	}
+	for _, gaps := range g.unusualGaps() {
 		message := gaps.String()
 		if !strings.HasPrefix(message, "column ") { // reports write the first letter of a message as a capital, which would change the name of a column
 			message = "column " + message

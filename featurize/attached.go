@@ -24,7 +24,7 @@ type Attached struct {
 	*Model
 	// Preprocess prepares images, or is nil if the .attach file has no preprocessing.
 	Preprocess *preprocess.Pipeline
-	keepInputs bool // rows must contain the model's inputs, because the detector runs the model
+	keepInputs bool // rows must contain the model's inputs, because the detector runs the model or the caller asked for them
 }
 
 // OpenFor opens the model that a .attach file was fitted on. If path is empty, it opens
@@ -34,7 +34,7 @@ type Attached struct {
 // [attach.ErrWrongModel]. If path is empty and the .attach file stores no path, or nothing
 // exists at the stored path, the error wraps [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
-	a := &Attached{keepInputs: b.RunsNetwork()}
+	a := &Attached{keepInputs: o.KeepInputs || b.RunsNetwork()}
 	if b.Preprocess != nil {
 		p, err := preprocess.Parse(b.Preprocess)
 		if err != nil {

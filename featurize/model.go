@@ -54,6 +54,9 @@ type Options struct {
 	// row, about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need
 	// hashes, because they look for rows that were used before.
 	Unhashed bool
+	// KeepInputs makes Attached.Rows and Attached.Run add the model's inputs to the rows, for
+	// attach.PredictOptions.Explain. Only OpenFor reads it.
+	KeepInputs bool
 }
 
 // Model is an opened ONNX model that computes features. It is safe for concurrent use.

@@ -29,6 +29,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // Network is the model that a .attach file was fitted on: a *featurize.Attached.
@@ -63,6 +64,9 @@ type Options struct {
 	// Ignore names columns that are not inputs. It is not needed if the .attach file was
 	// fitted on a table with a header, because unknown columns are then ignored.
 	Ignore []string
+	// Schema, if not nil, observes the inputs while [Table.Rows] reads them. Make it with
+	// attach.Bundle.Profile.
+	Schema *schema.Checker
 }
 
 // Table gives access to the rows of a file. It keeps no file open, and is safe for
@@ -78,6 +82,7 @@ type Table struct {
 	network       Network        // nil for a table of features
 	featureInputs []attach.Input // inputs of a table of features
 	beside        inputs.Beside
+	schema        *schema.Checker
 }
 
 // Open opens the table at path for a .attach file. It reads the whole file once, so a cell
@@ -98,7 +103,7 @@ func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table
 	if b.Calibration.Groups != nil && o.Groups == "" {
 		return nil, errors.New("the intervals were calibrated by group; name the column with the groups in Options.Groups")
 	}
-	t := &Table{path: path, network: o.Network, featureInputs: featureInputs(b.Base)}
+	t := &Table{path: path, network: o.Network, schema: o.Schema, featureInputs: featureInputs(b.Base)}
 	options, err := t.options(b, o)
 	if err != nil {
 		return nil, err
@@ -205,6 +210,9 @@ func (t *Table) ID(i int) string {
 // Each loop reads the file again. The sequence ends after an error.
 func (t *Table) Rows(ctx context.Context) iter.Seq2[attach.Rows, error] {
 	blocks := t.set.Blocks(ctx, t.set.BlockRows())
+	if t.schema != nil {
+		blocks = t.schema.Observe(blocks)
+	}
 	rows := t.batches(blocks)
 	if t.network != nil {
 		rows = t.network.Rows(ctx, blocks)

@@ -22,6 +22,7 @@ type bundleFlags struct {
 	rows               inputs.Slice // which rows of x to read
 	modelPath, weights string       // modelPath: path of the model, if it is not where fit found it
 	asFeatures         bool
+	keepReasons        bool // whether the reasons of each row are needed
 	groupsOptional     bool // whether rows need no groups, even if intervals are calibrated by group
 	sets               string
 	predict            attach.PredictOptions
@@ -124,7 +125,7 @@ func (f *bundleFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 
 // options returns the options for opening the .attach file.
 func (f *bundleFlags) options() modelrows.Options {
-	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.modelPath, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupsOptional}
+	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.modelPath, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupsOptional, KeepReasons: f.keepReasons}
 }
 
 // openedBundle is an open .attach file with the reader of its rows.

@@ -100,7 +100,7 @@ func (m *compareCall) readSetsThroughModel(ctx context.Context) error {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
-		return m.runModel(ctx, path, set)
+		return m.runModel(ctx, path, set, nil)
 	})
 }
 

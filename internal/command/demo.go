@@ -182,7 +182,7 @@ func (d *demoCall) classifier(c *cli.Context, name string) (set report.Compariso
 	if err != nil {
 		return set, nil, err
 	}
-	cal, err := m.runModel(ctx, name, calibration)
+	cal, err := m.runModel(ctx, name, calibration, nil)
 	if err != nil {
 		return set, nil, err
 	}
@@ -315,7 +315,7 @@ func (d *demoCall) regressor(c *cli.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	batch, err = f.runModel(ctx, "toy_regressor", test)
+	batch, err = f.runModel(ctx, "toy_regressor", test, nil)
 	if err != nil {
 		return nil, err
 	}

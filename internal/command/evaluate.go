@@ -136,6 +136,7 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 		}
 	}
 	o := f.options
+	o.Schema = rows.Schema
 	if f.oodPath != "" {
 		// Out-of-distribution rows need no labels, groups or targets.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/evaluate"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // TestEvaluatePage checks that docs/reference/json.md describes every key of evaluate
@@ -71,6 +72,7 @@ func TestFigures(t *testing.T) {
 	}
 	e := &evaluate.Evaluation{
 		Alpha: .05, Level: .9,
+		Schema:     &schema.Summary{NewGaps: 31, NewCategories: 32, OutOfRange: 33, Changed: 34},
 		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
 		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
 		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate(.01, 10), newRate(.05, 11)}, PValues: evaluate.Histogram{KSPValue: pointer(12)}},
@@ -86,6 +88,7 @@ func TestFigures(t *testing.T) {
 	}
 	want := map[string][]float64{
 		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"new_gaps": {31}, "new_categories": {32}, "out_of_range": {33}, "changed_columns": {34},
 		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 	}

@@ -34,6 +34,7 @@ func gateFigures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
 		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
 }
 
@@ -82,6 +83,11 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		flagged("detection_rate", o.ByAlpha)
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
+	}
+	if s := e.Schema; s != nil {
+		for name, n := range map[string]int{"new_gaps": s.NewGaps, "new_categories": s.NewCategories, "out_of_range": s.OutOfRange, "changed_columns": s.Changed} {
+			m[name] = []float64{float64(n)}
+		}
 	}
 	coverages := slices.Clone(e.Joint)
 	if c := e.Classifier; c != nil {
@@ -132,7 +138,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps", "new_gaps", "new_categories", "out_of_range", "changed_columns"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
 		list = append(list, parsed)
@@ -204,6 +210,8 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
 				advice = "; it needs --ood"
+			case slices.Contains([]string{"new_gaps", "new_categories", "out_of_range", "changed_columns"}, g.figure):
+				advice = "; the .attach file has no profile of the inputs, so fit it again with the model"
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
 				advice = "; it needs --max-error"
 			}

@@ -74,7 +74,7 @@ func (f *featuresFlags) write(ctx context.Context, w io.Writer) error {
 			noteFolders(f.stderr, names, f.Inputs.Outputs)
 		}
 	}
-	b, err := f.runModel(ctx, f.x, set)
+	b, err := f.runModel(ctx, f.x, set, nil)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // readRowsThroughModel opens the model, reads the rows to fit on and the rows to calibrate on,
@@ -59,7 +60,14 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 			return fileRows{}, err
 		}
 		in.InputScale, in.Preprocess = f.Inputs.InputScale(), f.Raw
-		b, err := f.runModel(ctx, g.x, set)
+		var learner *schema.Learner
+		if in.Profile == nil { // the rows to fit on come first
+			learner = f.newLearner(set)
+		}
+		b, err := f.runModel(ctx, g.x, set, learner)
+		if learner != nil {
+			in.Profile = learner.Profile()
+		}
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
@@ -76,6 +84,15 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 		}
 		return fileRows{b, targets, set.Groups, set.Opened()}, err
 	})
+}
+
+// newLearner returns a learner of the profile of a set.
+func (f *fitCall) newLearner(set *inputs.Set) *schema.Learner {
+	o := schema.LearnOptions{Columns: set.Columns, Layout: f.Inputs.Layout}
+	if f.Inputs.HasText {
+		o.Texts = append([]string{}, set.Texts...)
+	}
+	return schema.NewLearner(o)
 }
 
 // classNames returns the class names of the inputs, which come from folders or from the

@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // isBundle reports whether path ends in .attach, or the file there begins with the bytes of a
@@ -67,10 +68,11 @@ type bundleInfo struct {
 	Targets    int             `json:"targets"` // number of targets that have intervals
 	Sets       bool            `json:"sets"`    // whether prediction sets are calibrated
 	attach.Calibration
-	Groups      map[string]int `json:"groups,omitempty"`        // number of calibration rows of each group
-	LeastPValue *float64       `json:"least_p_value,omitempty"` // smallest possible p-value, or nil without a detector
-	AlphaRows   int            `json:"rows_for_alpha"`          // number of calibration rows that Alpha needs
-	Guarantee   string         `json:"guarantee"`
+	Groups      map[string]int  `json:"groups,omitempty"`        // number of calibration rows of each group
+	LeastPValue *float64        `json:"least_p_value,omitempty"` // smallest possible p-value, or nil without a detector
+	AlphaRows   int             `json:"rows_for_alpha"`          // number of calibration rows that Alpha needs
+	Guarantee   string          `json:"guarantee"`
+	Profile     *schema.Profile `json:"profile,omitempty"`
 }
 
 type methodInfo struct {
@@ -99,7 +101,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
-		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Guarantee(),
+		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Guarantee(), Profile: b.Profile,
 	}
 	if d := b.Detector; d != nil {
 		smallest := leastPValue(b)
@@ -188,7 +190,49 @@ func (info bundleInfo) text() string {
 		line("confidence", "temperature %g, which divides the logits", info.Temperature)
 	}
 	line("guarantee", "%s", info.Guarantee)
+	for _, text := range profileLines(info.Profile) {
+		line("profile", "%s", text)
+	}
 	line("written by", "attach %s", info.Library)
+	return b.String()
+}
+
+// maxProfileLines is the largest number of columns that inspect describes in text.
+const maxProfileLines = 20
+
+// profileLines describes the columns of the fit rows, one in each line.
+func profileLines(p *schema.Profile) (lines []string) {
+	if p == nil {
+		return nil
+	}
+	lines = append(lines, fmt.Sprintf("%s of %s", rows.Count(len(p.Columns), "column"), rows.Count(p.Rows, "fit row")))
+	for i, c := range p.Columns {
+		if i == maxProfileLines {
+			return append(lines, fmt.Sprintf("and %s more; --json prints all", rows.Count(len(p.Columns)-i, "column")))
+		}
+		lines = append(lines, "  "+describeColumn(&c, p.Rows))
+	}
+	return lines
+}
+
+func describeColumn(c *schema.Column, n int) string {
+	var b strings.Builder
+	b.WriteString(c.Name + ":")
+	if c.Kind == schema.Category {
+		var names []string
+		for _, k := range c.Categories {
+			names = append(names, k.Value)
+		}
+		fmt.Fprintf(&b, " categories %s", display.Quoted(names, 5))
+		if c.OtherRows > 0 {
+			fmt.Fprintf(&b, ", others in %s", rows.Count(c.OtherRows, "row"))
+		}
+	} else if c.Sampled > 0 {
+		fmt.Fprintf(&b, " %.4g to %.4g, median %.4g", c.Min, c.Max, c.Quantile(0.5))
+	}
+	if c.Empty > 0 {
+		fmt.Fprintf(&b, ", empty in %s", display.Percent(float64(c.Empty)/float64(n)))
+	}
 	return b.String()
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // maxSamples limits the memory that --samples needs.
@@ -34,11 +35,12 @@ type predictFlags struct {
 	bundleFlags
 	out, side, report string
 	id                string // table column that identifies rows
+	explain           bool
 }
 
 func predictCommand() *cli.Command {
 	f := &predictFlags{out: "-", side: "both"}
-	f.Unhashed = true
+	f.Unhashed, f.keepReasons = true, true
 	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
 	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
 		return f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && f.predict.IntervalScore != conformal.RCP
@@ -70,6 +72,10 @@ func predictCommand() *cli.Command {
 			conflicts: []conflict{noEffect("with --from-features", func() bool { return f.asFeatures })}},
 	}, table{
 		{name: "o", dest: &f.out, file: resultFile, rule: tableFile, usage: "FILE: .csv, .jsonl, .parquet or .npz file to write, or - for CSV on standard output, the default in a pipe"},
+		{name: "explain", dest: &f.explain, conflicts: []conflict{
+			noEffect("with --from-features, because reasons come from the model's inputs", func() bool { return f.asFeatures }),
+			bundleConflict("needs the profile of the inputs, and M.attach has none; fit again with the model", func(b *attach.Bundle) bool { return b.Profile == nil })},
+			usage: "write the column reasons for images and texts too: values that are unusual for the rows of the fit; tables always have it"},
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
 		{name: "seed", dest: &f.predict.Seed, conflicts: append(f.levelConflicts()[:1], notRandom), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
 	}.inGroup(groupOutput), model)
@@ -134,6 +140,7 @@ func (f *predictFlags) run(c *cli.Context) error {
 		if f.id != "" && (result.input.Set == nil || result.input.Set.IDs == nil) {
 			return fmt.Errorf("%s: --id is for tables; rows of other files have the column input", f.x)
 		}
+		result.reasons = result.input.Schema != nil && (f.explain || m.Bundle.Base.Columns != nil)
 		p := newProgress(m.stderr, "predict")
 		defer p.end()
 		table := newTableWriter(f.out, w)
@@ -156,9 +163,7 @@ func (f *predictFlags) run(c *cli.Context) error {
 		}
 	}
 	m.NoteTruncated(f.x)
-	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
-		printf(m.stderr, "note: %v\n", g)
-	}
+	result.noteColumns(m.stderr)
 	noteInfinite(m.stderr, m.Bundle, o, result.input.Known.Groups)
 	noteUnflaggable(m.stderr, m.Bundle, o)
 	noteSets(m.stderr, m.Bundle, o)
@@ -176,7 +181,8 @@ type predictResult struct {
 	options                 attach.PredictOptions
 	bundle                  *attach.Bundle
 	input                   *modelrows.Rows
-	gaps                    *attach.GapCounter
+	gaps                    *attach.GapCounter // for a .attach file without a profile
+	reasons                 bool               // whether to write the column reasons
 	worst                   flaggedRows
 	rows, flagged, accepted int
 	sets, classesInSets     int         // number of rows with a prediction set, and number of classes in all sets
@@ -218,6 +224,9 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		for _, newField := range fields {
 			row = append(row, newField(prediction))
 		}
+		if r.reasons {
+			row = append(row, field{"reasons", reasonTexts(r.input.Schema.Take(done))})
+		}
 		if err := t.write(row); err != nil {
 			return err
 		}
@@ -230,6 +239,39 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 	}
 	p.end() // remove the progress line, because a preview may follow
 	return t.close()
+}
+
+// reasonTexts returns the reasons of a row as texts.
+func reasonTexts(reasons []schema.Reason) []string {
+	texts := make([]string, len(reasons))
+	for i, r := range reasons {
+		texts[i] = r.String()
+	}
+	return texts
+}
+
+// maxNotedColumns is the largest number of columns that notes describe.
+const maxNotedColumns = 10
+
+// noteColumns prints a note for each input column whose values differ from the fit rows.
+func (r *predictResult) noteColumns(w io.Writer) {
+	if r.input.Schema == nil {
+		for _, g := range attach.UnusualGaps(r.gaps.Columns()) {
+			printf(w, "note: %v\n", g)
+		}
+		return
+	}
+	s := r.input.Schema.Summary()
+	notable := s.NotableColumns()
+	for _, c := range notable[:min(maxNotedColumns, len(notable))] {
+		printf(w, "note: %v\n", c)
+	}
+	if more := len(notable) - maxNotedColumns; more > 0 {
+		printf(w, "note: %s more differ from the rows of the fit\n", rows.Count(more, "column"))
+	}
+	if s.Unusual > 0 && r.reasons {
+		printf(w, "%s of %s have unusual values; at most about %s are expected if all are in-distribution\n", display.Count(s.Unusual), rows.Count(s.Rows, "row"), display.Number(s.Expected, 2))
+	}
 }
 
 // predictionFields returns the functions that make the fields of a prediction. first is an

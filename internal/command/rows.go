@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // rowFlags holds the flags that say how rows are read.
@@ -104,12 +105,17 @@ func (r *rowReader) readOptionFiles(c *cli.Context) error {
 	return r.Begin(modelrows.ReadOptions(r.rowFlags), notePrinter(r.stderr))
 }
 
-// runModel runs the model on the set. The batch holds the features and logits, and also the
+// runModel runs the model on the set. If learner is not nil, it learns the profile of the
+// rows. The batch holds the features and logits, and also the
 // labels, the inputs and the model.
-func (r *rowReader) runModel(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
+func (r *rowReader) runModel(ctx context.Context, what string, set *inputs.Set, learner *schema.Learner) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
-	b, err := r.Model.All(ctx, set.Blocks(ctx, set.BlockRows()), set.Len(), func(done int) { p.set(done, set.Len()) })
+	blocks := set.Blocks(ctx, set.BlockRows())
+	if learner != nil {
+		blocks = learner.Observe(blocks)
+	}
+	b, err := r.Model.All(ctx, blocks, set.Len(), func(done int) { p.set(done, set.Len()) })
 	if err != nil {
 		return ood.Batch{}, inputs.InFile(what, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
+	"github.com/attach-uncertainty/attach/schema"
 	public "github.com/attach-uncertainty/attach/tables"
 )
 
@@ -204,7 +205,11 @@ func TestTablesEvaluated(t *testing.T) {
 		}
 		var stdout, stderr, want bytes.Buffer
 		code := Run(t.Context(), []string{"evaluate", c.bundle, "--x", c.path, "--provider", "cpu", "--json"}, nil, &stdout, &stderr)
-		table, err := public.Open(t.Context(), c.path, b, public.Options{Network: net, Targets: b.Base.Targets})
+		var checker *schema.Checker
+		if b.Profile != nil {
+			checker = b.Profile.NewChecker(false)
+		}
+		table, err := public.Open(t.Context(), c.path, b, public.Options{Network: net, Targets: b.Base.Targets, Schema: checker})
 		if code != exitDone {
 			// The command must print the same reason.
 			if err == nil || !strings.Contains(stderr.String(), strings.TrimPrefix(err.Error(), c.path+": ")) {
@@ -215,7 +220,7 @@ func TestTablesEvaluated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := evaluate.Rows(t.Context(), predictor, table.Rows(t.Context()), evaluate.Options{})
+		e, err := evaluate.Rows(t.Context(), predictor, table.Rows(t.Context()), evaluate.Options{Schema: checker})
 		if err != nil {
 			t.Fatal(err)
 		}

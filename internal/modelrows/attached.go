@@ -3,6 +3,7 @@ package modelrows
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // Options names a .attach file and configures how rows are read for it.
@@ -27,6 +29,8 @@ type Options struct {
 	Weights  string
 	// Groupless allows rows without groups although intervals are calibrated by group.
 	Groupless bool
+	// KeepReasons keeps the reasons of each row for Rows.Schema.Take.
+	KeepReasons bool
 }
 
 // Attached is an opened .attach file and a reader of rows for it.
@@ -117,17 +121,41 @@ func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice
 // RowsOf returns the rows of set. It runs the model on blocks, which must be the blocks of
 // set.
 func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) *Rows {
+	var checker *schema.Checker
+	if m.Bundle.Profile != nil {
+		checker = m.Bundle.Profile.NewChecker(m.options.KeepReasons)
+		blocks = checker.Observe(blocks)
+	}
 	return &Rows{
-		N: set.Len(),
+		Schema: checker,
+		N:      set.Len(),
 		Name: func(row int) any {
 			if file := set.File(row); file != "" {
 				return file
 			}
 			return set.Row(row)
 		},
-		batches: m.Net.Rows(ctx, blocks),
+		batches: explainFailure(m.Net.Rows(ctx, blocks), set, checker),
 		Known:   knownOf(set, m.Classes, m.Bundle.Base),
 		Set:     set,
+	}
+}
+
+// explainFailure adds the first new category to an error of the model, because some models
+// fail on a category that they were not trained on.
+func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, checker *schema.Checker) iter.Seq2[attach.Rows, error] {
+	if checker == nil {
+		return batches
+	}
+	return func(yield func(attach.Rows, error) bool) {
+		for b, err := range batches {
+			if reason, row, ok := checker.NewCategory(); ok && err != nil && !errors.Is(err, context.Canceled) {
+				err = fmt.Errorf("%w; %s: %v", err, set.Name(row), reason)
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
 	}
 }
 
@@ -183,10 +211,13 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Sl
 
 // Rows holds the rows to predict, audit or evaluate with a .attach file.
 type Rows struct {
-	N       int
-	Name    func(row int) any // the file or number of a row
-	Known   Known
-	Set     *inputs.Set // nil for precomputed features
+	N     int
+	Name  func(row int) any // the file or number of a row
+	Known Known
+	Set   *inputs.Set // nil for precomputed features
+	// Schema compares the inputs of the rows with those of the fit rows while Blocks reads
+	// them. It is nil for precomputed features and for a .attach file without a profile.
+	Schema  *schema.Checker
 	batches iter.Seq2[attach.Rows, error]
 }
 
