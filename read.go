@@ -247,8 +247,8 @@ func readEntry(f *zip.File) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// readChecked opens an entry whose size has been checked, and passes its content to read. It
-// returns an error if the content does not match its checksum or its size.
+// readChecked opens an entry whose size has been checked, and calls the function read with its
+// content. It returns an error if the content does not match its checksum or its size.
 func readChecked(f *zip.File, read func(r io.Reader) error) error {
 	r, err := f.Open()
 	if err != nil {

@@ -252,9 +252,9 @@ type TargetPoint struct {
 
 // Rows predicts blocks of rows and compares the predictions with the Labels or Targets of the
 // rows. The example shows how to pass a single block. Without labels or targets, only flags
-// are evaluated. Rows may have Groups even if the .attach file is not calibrated by group.
-// Rows keeps a few numbers for each row in memory. For at most 10,000 rows, it also keeps the
-// features, and the logits or predicted quantiles.
+// are evaluated. A block may have Groups even if the .attach file is not calibrated by
+// group. The function Rows keeps a few numbers for each row in memory. For at most 10,000
+// rows, it also keeps the features, and the logits or predicted quantiles.
 func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows, error], o Options) (*Evaluation, error) {
 	if p == nil || p.Bundle() == nil {
 		return nil, errors.New("the predictor is empty: make one with Bundle.Predictor")
@@ -290,7 +290,8 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 	return g.evaluation(ctx)
 }
 
-// sortedUnique returns the distinct numbers of first and more, in increasing order.
+// sortedUnique returns the distinct numbers among first and the elements of more, in increasing
+// order.
 func sortedUnique(first float64, more []float64) []float64 {
 	all := append([]float64{first}, more...)
 	slices.Sort(all)

@@ -166,8 +166,8 @@ func FuzzREST(f *testing.F) {
 	f.Fuzz(checkREST)
 }
 
-// checkREST is the body of FuzzREST. The first header bytes of body are JSON, and the rest
-// is binary data.
+// checkREST is the body of FuzzREST. The argument header is the number of bytes of JSON at the
+// beginning of body. The rest of body is binary data.
 func checkREST(t *testing.T, body []byte, header int) {
 	header = min(max(header, 0), len(body))
 	var r request

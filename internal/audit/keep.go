@@ -94,7 +94,7 @@ func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b
 	return slices.Insert(list, at, *r)[:min(len(list)+1, limit)]
 }
 
-// merge adds the rows of others and keeps only the first rows of each list.
+// merge adds the rows of the lists in others, and keeps only the first rows of each list.
 func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
 		k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, nil)

@@ -182,8 +182,8 @@ func (b block) numbers(column string) []float64 { return b.cells[b.index[column]
 
 func (b block) texts(column string) [][]byte { return b.cells[b.index[column]].Bytes }
 
-// eachBlock reads the given columns of all rows. It passes them to use block by block, in
-// the order of the rows.
+// eachBlock reads the given columns of all rows. It calls the function use for one block after
+// another, in the order of the rows.
 func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b block) error) error {
 	open := map[*File]*pq.Cursor{}
 	defer func() {

@@ -24,9 +24,9 @@ type Rows struct {
 	Len int // number of audited rows
 	// Name returns the key of audited row i, its folder, and its row number in the shard.
 	Name func(i int) (key, folder string, number int)
-	// Batches yields batches of audited rows, starting at row from, with the outputs of the
-	// model. An audit can resume at the first row of a batch. Scores must then be the same
-	// as without an interruption.
+	// Batches yields batches of audited rows with the outputs of the model. The argument
+	// from is the index of the first row to yield. An audit can resume at the first row of
+	// a batch. Scores must then be the same as without an interruption.
 	Batches func(ctx context.Context, from int) iter.Seq2[Batch, error]
 }
 
@@ -237,7 +237,8 @@ func firstRows(b Batch, n int) Batch {
 	return b
 }
 
-// add scores a batch and adds the results to part. The first row of the batch is row at.
+// add scores a batch and adds the results to part. The argument at is the index of the first
+// row of the batch among the audited rows.
 func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch Batch) error {
 	targets, groups := batch.Targets, batch.Groups
 	if !s.groupedIntervals { // Predict accepts groups only if intervals are calibrated by group

@@ -14,10 +14,11 @@ const minSimilarity = .87
 // --cal-fraction.
 const prefixSimilarity = .9
 
-// mostSimilar returns the name that the user most likely meant by given, or "". It ignores
-// case. It prefers the most similar name. If no name is similar enough, it returns the only
-// name that begins with given, if given has at least three letters. The library's own
-// suggestions are not used, because they have no minimum similarity.
+// mostSimilar returns the name that the user most likely meant, or "". The argument given
+// is the text that the user typed. The function ignores case, and prefers the most similar
+// name. If no name is similar enough, it returns the only name that begins with given, if
+// given has at least three letters. The library's own suggestions are not used, because
+// they have no minimum similarity.
 func mostSimilar(given string, names []string) (name string) {
 	given = strings.ToLower(given)
 	likeness := minSimilarity
@@ -44,8 +45,8 @@ func mostSimilar(given string, names []string) (name string) {
 	return name
 }
 
-// suggest returns a hint that names a similar name. If no name is similar, it returns
-// all, which says where to find all names.
+// suggest returns a hint with the most similar name. If no name is similar, it returns the
+// text all, which says where to find all names.
 func suggest(given string, names []string, all string) string {
 	if name := mostSimilar(given, names); name != "" {
 		return "did you mean " + name + "?"

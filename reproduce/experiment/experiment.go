@@ -219,9 +219,10 @@ func Distinct[T comparable](flag string, named []T) error {
 	return nil
 }
 
-// Choose returns the elements of all that names selects, in the order of names. If names is
-// nil, it returns all. The first function in nameOf gives an element's name, and the others
-// give its aliases. flag is the name of the flag in error messages.
+// Choose selects elements of the slice all by their names, and returns them in the order of
+// names. If names is nil, it returns the whole slice. The first function in nameOf gives an
+// element's name, and the others give its aliases. flag is the name of the flag in error
+// messages.
 func Choose[T any](flag, kind string, names []string, all []T, nameOf ...func(T) string) ([]T, error) {
 	if names == nil {
 		return all, nil

@@ -100,15 +100,15 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 	return nil
 }
 
-// measure calibrates on cal rows and tests on the others. It returns the coverage, the mean
-// set size, and the lowest coverage of a class. Classes with fewer than 20 test rows do not
-// count for the lowest coverage.
+// measure draws cal rows at random to calibrate on, and tests on all other rows. It returns
+// the coverage, the mean set size, and the lowest coverage of a class. Classes with fewer
+// than 20 test rows do not count for the lowest coverage.
 func measure(allRows ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(allRows.Len())
 	calibration, test := allRows.Select(order[:cal]), allRows.Select(order[cal:])
 	c, err := calibrate.NewClassCalibration(calibration.Logits, calibration.Labels)
 	if err != nil {
-		panic(err) // run checked all rows before
+		panic(err) // cannot fail, because run has checked all rows
 	}
 	s, err := c.Sets(o, alpha)
 	if err != nil {

@@ -56,8 +56,8 @@ func sampleCounts(sample []int, n int) []float64 {
 	return weights
 }
 
-// meanQuantiles returns the weighted mean over rows of their quantiles, at the given
-// levels.
+// meanQuantiles returns, for each of the given levels, the weighted mean of the quantiles of
+// all rows.
 func meanQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	mean := make([]float64, len(q.Levels))
 	for i, w := range weights {

@@ -60,8 +60,8 @@ func bandwidth(x, y []float64, rho float64) (float64, error) {
 	return math.Sqrt(math.Pow(float64(len(x)), -1./3) * math.Pow(math.Abs(rho)/largest, largest/2)), err
 }
 
-// conditionalQuantiles returns quantiles of to given the value of from. The result has one
-// row for each level and one column for each element of values. The function computes the
+// conditionalQuantiles returns quantiles of the variable to, given values of the variable from.
+// The result has one row for each level and one column for each element of values. The function computes the
 // quantiles at 30 points and interpolates linearly between them.
 func conditionalQuantiles(from, to, values []float64, rho, h float64, levels []float64) [][]float64 {
 	const points, limit = 30, 3.25
