@@ -64,7 +64,7 @@
 // arrays, numbers in another notation, and probabilities that no softmax gives. Therefore
 // every later version that reads a file must write it again with the same bytes. Write
 // rejects bundles that Read would reject, so that every saved file can be opened. Both find
-// methods by name, among [Methods] and the custom methods that they are passed.
+// methods by name, among [Methods] and the custom methods passed to them.
 //
 // The checksums detect truncation, corruption and careless edits. They are not a signature:
 // anyone who can write the file can also write its checksums, and other weights or calibration

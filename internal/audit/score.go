@@ -153,8 +153,8 @@ type Scoring struct {
 	started time.Time
 }
 
-// Begin returns a Scoring that passes each finished part to save. Call Flush to finish the
-// last part.
+// Begin returns a Scoring that calls the function save with each finished part. Call Flush
+// to finish the last part.
 func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{scorer: s, save: save} }
 
 // Flush saves the scored rows that are not saved yet.

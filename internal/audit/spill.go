@@ -52,7 +52,7 @@ func (s *spill) add(index int, content []byte) error {
 	return nil
 }
 
-// each calls use for each record of a bin, in order.
+// each calls the function use for each record of a bin, in order.
 func (s *spill) each(index, size int, use func(content []byte) error) error {
 	b := s.bins[index]
 	if b == nil {

@@ -335,7 +335,7 @@ func parseBlocks(lines []string) (blocks []pageBlock) {
 }
 
 // run runs the blocks of a page. It returns the page with the output that they print. It
-// calls wrong for each block that fails, or whose output differs from the page.
+// calls the function wrong for each block that fails, or whose output differs from the page.
 func (s *pageShell) run(t *testing.T, page string, wrong func(format string, args ...any)) string {
 	lines := strings.Split(page, "\n")
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -44,7 +44,7 @@ type settings struct {
 	reportOnly        bool
 
 	dropout  []float64      // parsed dropout rates
-	testRows map[string]int // number of test rows by set; jobs fills it
+	testRows map[string]int // number of test rows by set; the method jobs fills it
 }
 
 type store = experiment.Store[intervals.Case, record]

@@ -24,8 +24,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// scoreShard scores the missing rows of a shard. It passes the next row and the number of
-// new rows to progress. If the shard is to be left out, bad is true and err is the reason.
+// scoreShard scores the missing rows of a shard. It calls the function progress with the
+// next row and the number of new rows. If the shard is to be left out, bad is true and err
+// is the reason.
 func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
 	r, bad, err := e.openAudited(ctx, name, path)
 	if err != nil {

@@ -107,10 +107,10 @@ func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.N
 	return &Worker{e, hint}, nil
 }
 
-// Score scores the rows of shards that are missing, and passes each part with its name to
-// save. The files in have contain rows that were scored before. If a shard cannot be scored
-// or is left out, Score passes the reason with a name to saveReason, and scores the other
-// shards.
+// Score scores the rows of shards that are missing, and calls the function save with each
+// part and its name. The argument have lists files with rows that were scored before. If a
+// shard cannot be scored or is left out, Score calls saveReason with a file name and the
+// reason, and scores the other shards.
 func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, saveReason func(name, reason string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
