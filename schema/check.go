@@ -46,6 +46,18 @@ func (r Reason) String() string {
 	return fmt.Sprintf("%s = %s (normal: %.4g to %.4g)", r.Column, r.Value, r.Low, r.High)
 }
 
+// Summary returns the reason without the value, such as "cut has a new category", by which rows
+// can be grouped.
+func (r Reason) Summary() string {
+	switch r.Cause {
+	case NewGap:
+		return r.Column + " is empty"
+	case NewCategory:
+		return r.Column + " has a new category"
+	}
+	return r.Column + " is out of range"
+}
+
 // Matcher finds the unusual values of rows. It is safe for concurrent use.
 type Matcher struct {
 	profile *Profile

@@ -132,7 +132,7 @@ func (f *predictFlags) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.CloseModel()
-	result := predictResult{flags: f, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}}
+	result := predictResult{flags: f, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}, byReason: map[string]int{}}
 	write := func(w io.Writer) error {
 		if result.input, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
@@ -185,8 +185,9 @@ type predictResult struct {
 	reasons                 bool               // whether to write the column reasons
 	worst                   flaggedRows
 	rows, flagged, accepted int
-	sets, classesInSets     int         // number of rows with a prediction set, and number of classes in all sets
-	byClass                 map[int]int // number of rows for each predicted class
+	sets, classesInSets     int            // number of rows with a prediction set, and number of classes in all sets
+	byClass                 map[int]int    // number of rows for each predicted class
+	byReason                map[string]int // number of flagged rows by their reasons
 	pValues                 [hypothesis.Bins]int
 }
 
@@ -225,7 +226,11 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 			row = append(row, newField(prediction))
 		}
 		if r.reasons {
-			row = append(row, field{"reasons", reasonTexts(r.input.Schema.Take(done))})
+			prediction.Reasons = r.input.Schema.Take(done)
+			row = append(row, field{"reasons", reasonTexts(prediction.Reasons)})
+			if prediction.Flag {
+				r.byReason[reasonKey(prediction.Reasons)]++
+			}
 		}
 		if err := t.write(row); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 const (
@@ -27,9 +28,10 @@ const (
 type flaggedRows []flaggedRow
 
 type flaggedRow struct {
-	row    int
-	score  float64
-	fields []field
+	row     int
+	score   float64
+	fields  []field
+	reasons []schema.Reason
 }
 
 // add keeps a flagged row if its score is among the maxReportRows highest. It copies fields,
@@ -47,7 +49,7 @@ func (w *flaggedRows) add(row int, p attach.Prediction, fields []field) {
 	if index == maxReportRows {
 		return
 	}
-	*w = slices.Insert(*w, index, flaggedRow{row, p.Score, slices.Clone(fields)})
+	*w = slices.Insert(*w, index, flaggedRow{row, p.Score, slices.Clone(fields), p.Reasons})
 	*w = (*w)[:min(maxReportRows, len(*w))]
 }
 
@@ -123,6 +125,13 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %d calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", c.NCal, display.GivenPercent(alpha)),
 		Columns:   r.worst.columns(),
 	}
+	if r.reasons {
+		page.Reasons = r.reasonCounts()
+		for _, c := range r.input.Schema.Summary().NotableColumns() {
+			page.Changes = append(page.Changes, c.String())
+		}
+		page.Changes = page.Changes[:min(maxNotedColumns, len(page.Changes))]
+	}
 	if o.FlagByClass {
 		page.Guarantee += " Both refer to the calibration rows of the same predicted class."
 	}
@@ -147,10 +156,45 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			r.worst.mark(cells)
 			page.Columns = addCells(page.Columns, cells)
 		}
 	}
 	return writePage(ctx, f.report, report.Flagged(page))
+}
+
+// mark marks the cells that are reasons.
+func (w flaggedRows) mark(cells []report.Column) {
+	for k := range cells {
+		for i, r := range w {
+			if slices.ContainsFunc(r.reasons, func(reason schema.Reason) bool { return reason.Column == cells[k].Name }) {
+				if cells[k].Marked == nil {
+					cells[k].Marked = map[int]bool{}
+				}
+				cells[k].Marked[i] = true
+			}
+		}
+	}
+}
+
+// reasonCounts returns the number of flagged rows by their reasons, largest first.
+func (r *predictResult) reasonCounts() (list []report.ReasonCount) {
+	for reasons, n := range r.byReason {
+		list = append(list, report.ReasonCount{Reasons: reasons, Rows: n})
+	}
+	slices.SortFunc(list, func(a, b report.ReasonCount) int {
+		return cmp.Or(b.Rows-a.Rows, cmp.Compare(a.Reasons, b.Reasons))
+	})
+	return list
+}
+
+// reasonKey returns the reasons of a row without values, by which rows are counted.
+func reasonKey(reasons []schema.Reason) string {
+	var parts []string
+	for _, r := range reasons {
+		parts = append(parts, r.Summary())
+	}
+	return display.List(parts, 3)
 }
 
 // addCells adds columns of the input table to the columns of predictions. Texts go before the
@@ -175,7 +219,7 @@ func addCells(predictions, cells []report.Column) []report.Column {
 // columnRank returns the sort key of a column. The name of the row comes first, and then the
 // reasons why it is flagged.
 func columnRank(c report.Column) int {
-	return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
+	return map[string]int{"input": -4, "p_value": -3, "ood_score": -2, "reasons": -1}[c.Name]
 }
 
 // rowNumbers returns the row numbers of the flagged rows.

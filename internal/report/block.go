@@ -128,6 +128,14 @@ func (g *grid) addText(name string, texts []string) {
 	g.addColumn(len(texts), func(i int) cell { return cell{Text: texts[i], Words: true} })
 }
 
+// markLastColumn marks the cells of the given rows in the last column.
+func (g *grid) markLastColumn(rows map[int]bool) {
+	last := len(g.Heads) - 1
+	for i := range g.Rows {
+		g.Rows[i][last].Marked = rows[i]
+	}
+}
+
 // hideLastColumn hides the last column. The reader can still group rows by it.
 func (g *grid) hideLastColumn() {
 	last := len(g.Heads) - 1

@@ -24,6 +24,16 @@ type Flags struct {
 	// pictures of these rows, or nil.
 	Columns []Column
 	Images  []image.Image
+	// Reasons counts all flagged rows by their reasons. Changes describes input columns that
+	// differ from the fit rows. Both may be nil.
+	Reasons []ReasonCount
+	Changes []string
+}
+
+// ReasonCount is a number of rows that have the same reasons.
+type ReasonCount struct {
+	Reasons string
+	Rows    int
 }
 
 // Column is a column of a table. It holds Numbers or, if these are nil, Text.
@@ -31,6 +41,7 @@ type Column struct {
 	Name    string
 	Numbers []float64
 	Text    []string
+	Marked  map[int]bool // rows whose cell is a reason
 }
 
 func (c *Column) formatCell(i int) string {
@@ -60,10 +71,16 @@ func Flagged(f Flags) Page {
 	summary := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
 		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
 	}}}
+	for _, change := range f.Changes {
+		summary.Notes = append(summary.Notes, verdict{Label: "column", Message: change + "."})
+	}
 	if f.Caution != "" {
 		summary.Notes = append(summary.Notes, verdict{Label: "weaker", Message: capitalise(f.Caution) + "."})
 	}
 	summary.Tables = []grid{cumulativeTable(f.PValues)}
+	if len(f.Reasons) > 0 {
+		summary.Tables = append([]grid{reasonTable(f.Reasons)}, summary.Tables...)
+	}
 	p.blocks = []block{summary}
 	if f.N == 0 {
 		return p
@@ -82,6 +99,7 @@ func Flagged(f Flags) Page {
 			} else {
 				g.addText(c.Name, c.Text)
 			}
+			g.markLastColumn(c.Marked)
 		}
 		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
 	}
@@ -90,6 +108,26 @@ func Flagged(f Flags) Page {
 	}
 	p.blocks = append(p.blocks, flaggedBlock)
 	return p
+}
+
+// maxReasons is the largest number of reasons that the table lists.
+const maxReasons = 12
+
+// reasonTable counts the flagged rows by their reasons.
+func reasonTable(list []ReasonCount) grid {
+	g := grid{Title: "Flagged rows by unusual value"}
+	if more := len(list) - maxReasons; more > 0 {
+		rest := 0
+		for _, r := range list[maxReasons:] {
+			rest += r.Rows
+		}
+		list = append(slices.Clone(list[:maxReasons]), ReasonCount{fmt.Sprintf("%d other combinations", more), rest})
+	}
+	g.addText("unusual value", mapSlice(list, func(r ReasonCount) string {
+		return cmp.Or(r.Reasons, "none: only the combination of values is unusual")
+	}))
+	g.addNumbers("rows", "", mapSlice(list, func(r ReasonCount) float64 { return float64(r.Rows) }), formatWhole)
+	return g
 }
 
 // cumulativeTable counts the rows up to each of several p-values, and the number of rows

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"image"
 	"math"
 	"strings"
@@ -58,6 +59,29 @@ func TestFlaggedWholes(t *testing.T) {
 	}
 }
 
+// TestFlaggedReasons checks that unusual cells are marked, and that reasons and changed columns
+// are listed.
+func TestFlaggedReasons(t *testing.T) {
+	f := sampleFlags()
+	f.Columns = append(f.Columns, Column{Name: "ram", Numbers: []float64{4, 512}, Marked: map[int]bool{1: true}})
+	f.Changes = []string{"ram: empty in 8 of 9 rows"}
+	f.Reasons = []ReasonCount{{"ram is out of range", 1200}, {"", 3}}
+	for i := range 20 {
+		f.Reasons = append(f.Reasons, ReasonCount{fmt.Sprintf("c%d is empty", i), 2})
+	}
+	page := renderPage(t, Flagged(f))
+	for _, want := range []string{
+		`class="marked" title="unusual for the rows of the fit" data-v="512"`, "ram: empty in 8 of 9 rows.", ">1,200<", "none: only the combination of values is unusual", "c9 is empty", "10 other combinations", ">20<",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, `class="marked" title="unusual for the rows of the fit" data-v="4"`) || strings.Contains(page, "c10 is empty") {
+		t.Error("a usual cell is marked, or too many reasons are listed")
+	}
+}
+
 func TestFlaggedHostile(t *testing.T) {
 	f := sampleFlags()
 	f.Bundle, f.Rows, f.Summary, f.Guarantee = hostileName, hostileName, hostileName, hostileName
@@ -65,6 +89,7 @@ func TestFlaggedHostile(t *testing.T) {
 		f.Columns[i].Name = hostileName
 	}
 	f.Columns[0].Text = []string{hostileName, hostileName}
+	f.Changes, f.Reasons = []string{hostileName}, []ReasonCount{{hostileName, 1}}
 	checkEscaped(t, renderPage(t, Flagged(f)))
 	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 4, 4)), image.NewGray(image.Rect(0, 0, 4, 4))}
 	checkEscaped(t, renderPage(t, Flagged(f)))

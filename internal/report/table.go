@@ -213,6 +213,7 @@ type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
+	Marked              bool   // whether the value is a reason
 	Words, Hidden       bool   // whether the column holds text, and whether it is hidden
 	Forest              *glyph // drawing beside the text, or nil
 }
