@@ -254,8 +254,8 @@ func (r *Reader) LeaveOut(path string, n, all int) {
 }
 
 // numberLabels replaces labels by the indices of the model's outputs, if the model numbers
-// its classes differently. If a label is unknown and targets are optional, all labels are
-// left out.
+// its classes differently. If the model has no output for a label and targets are optional,
+// all labels are left out.
 func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	if set.Labels == nil || set.ClassNames != nil {
 		return nil

@@ -75,7 +75,7 @@ func abortOnDone(ctx context.Context, f *File) *File {
 	return f
 }
 
-// follow returns the target of a symbolic link, even if the target does not exist yet.
+// follow returns path or, if path is a symbolic link, its target, which may not exist yet.
 func follow(path string) (string, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target, nil

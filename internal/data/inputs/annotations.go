@@ -16,7 +16,8 @@ type annotations struct {
 	o     Options
 	known bool     // whether names has been chosen
 	names []string // names of targets
-	// targets has len(names) numbers for each row, and groups one text for each row.
+	// targets has len(names) numbers for each row. groups has one text for each row, or is
+	// nil if Options.Groups is empty.
 	targets    []float32
 	groups     []string
 	targetsErr error // reason why targets are ignored

@@ -27,7 +27,7 @@ type array interface {
 	Name() string // path of the file and, if it has several arrays, the name of the array
 	shape() []int // number of rows, followed by the shape of a row
 	open() (cursor, error)
-	capacity() int // number of elements to allocate memory for before they are read
+	capacity() int // largest number of elements to allocate memory for before they are read
 }
 
 type cursor interface {

@@ -73,8 +73,8 @@ func openNPZ(path string, o Options) (*Set, error) {
 	return s, s.readTargets(npzFile{z}, o)
 }
 
-// ignoredArrays returns the names of arrays that are not read although the model has
-// several inputs. Labels, targets and groups are not among them.
+// ignoredArrays returns the names of the arrays that are not read, except labels, targets
+// and groups. It returns nil unless the model requires several inputs.
 func ignoredArrays(names []string, read []inputArray, o Options) (other []string) {
 	if len(required(o.Takes)) < 2 {
 		return nil
@@ -95,7 +95,8 @@ type inputArray struct {
 }
 
 // inputArrays returns the arrays for the model's inputs. Each input gets the array with its
-// name. If exactly one required input has no such array, it gets the array x or images.
+// name. If exactly one required input has no such array, or if the inputs are unknown, the
+// array x or images takes this place.
 func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err error) {
 	var missing []Takes
 	for _, t := range takes {

@@ -103,8 +103,8 @@ func (t *tableReader) candidates() (list []int, err error) {
 	return t.unclaimed()
 }
 
-// unclaimed returns the columns that are not ignored and not used as targets, identifiers
-// or groups. Columns of identifiers and groups can be inputs as well.
+// unclaimed returns the columns that are neither ignored nor targets. It leaves out the
+// columns of identifiers and groups, unless they are inputs as well.
 func (t *tableReader) unclaimed() (list []int, err error) {
 	excluded := slices.Clone(t.targetColumns)
 	if t.idColumn >= 0 && !t.namesInput(t.idColumn) {
@@ -127,8 +127,9 @@ func (t *tableReader) unclaimed() (list []int, err error) {
 	return list, nil
 }
 
-// groupIsInput reports whether the group column is also an input. This is the case if it has
-// the name of an input, or if exactly one column of numbers is missing without it.
+// groupIsInput reports whether the group column is also an input. This is the case if it
+// has the name of an input, or if the model would lack exactly one column of numbers
+// without it. others are the other columns that may be inputs.
 func (t *tableReader) groupIsInput(others []int) bool {
 	if t.namesInput(t.groupColumn) {
 		return true

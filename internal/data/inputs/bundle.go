@@ -75,9 +75,9 @@ type Beside struct {
 
 // Sure removes labels and targets that the model cannot use. It removes all labels if the
 // model is a regressor, if its classes are unknown, or if one label is not a class, such as
-// the label of an OOD row. It removes all targets if the model is a classifier, or if their
-// number differs from its outputs. It returns a reason if labels or targets do not fit the
-// outputs of the model, and nil otherwise.
+// the label of an OOD row. It removes all targets if the model is a classifier, or if a row
+// has more or fewer targets than the model has outputs. It returns a reason if labels or
+// targets do not fit the outputs of the model, and nil otherwise.
 func (b *Beside) Sure(base attach.Base) (reason error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil

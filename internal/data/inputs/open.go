@@ -46,7 +46,7 @@ type Options struct {
 	// Targets names the table columns that are targets: names in the header, or only
 	// "last". For archives, it names members or keys of samples.
 	Targets []string
-	// TargetOptional allows a table to have no targets.
+	// TargetOptional allows a table or a WebDataset to have no targets.
 	TargetOptional bool
 	// NoTargets reports whether targets are not needed. Even then, the columns in Targets
 	// are not inputs.
@@ -74,7 +74,8 @@ type Options struct {
 	SkipBad bool
 }
 
-// InputScale returns how much the model's input changes with a pixel.
+// InputScale returns how far the model's input moves if a pixel, scaled to [0,1], moves by
+// 1. It returns the zero value if there is no preprocessing.
 func (o Options) InputScale() (s ood.InputScale) {
 	if o.Preprocess == nil {
 		return s

@@ -177,7 +177,8 @@ func (t *tableReader) read(ctx context.Context) error {
 	return t.scan(ctx, first)
 }
 
-// sniff inspects the first rows of the table, and returns the position of its first row.
+// sniff inspects the first rows of the table, and returns the position of the first row
+// below any header.
 func (t *tableReader) sniff(ctx context.Context) (first position, err error) {
 	if t.file != nil {
 		return first, t.sniffParquet(ctx)

@@ -144,7 +144,8 @@ func (t Targets) Known() (list []int) {
 // ErrNoTarget reports that all targets are unknown.
 var ErrNoTarget = errors.New("every target is empty or NaN")
 
-// Known returns the rows whose targets are known, or all rows if there are no targets.
+// Known returns the rows whose targets are known, or all rows if there are no targets. If
+// no target is known, the error is ErrNoTarget.
 func (s *Set) Known() (*Set, error) {
 	list := Targets{Values: s.Targets}.Known()
 	switch {

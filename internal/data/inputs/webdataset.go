@@ -64,7 +64,7 @@ type archive struct {
 	annotations
 }
 
-// sample holds the members of a sample read so far.
+// sample holds the members of a sample that have been read so far.
 type sample struct {
 	key     string
 	kinds   []string // name of each member after the first dot

@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// chunk is the number of bytes that are decoded at once.
+// chunk is the largest number of bytes that are decoded at once.
 const chunk = 1 << 20
 
 // Read reads one array from r, which contains exactly size bytes.
