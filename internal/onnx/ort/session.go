@@ -57,8 +57,9 @@ type Session struct {
 }
 
 // NewSession loads a model. inputs and outputs name the tensors that Run takes and returns,
-// in this order. If they are nil, Run takes or returns all tensors of the model. The error
-// may wrap [onnx.ErrExternalData], [ErrDType] or an error of ONNX Runtime.
+// in this order. If inputs is nil, Run takes all required inputs. If outputs is nil, Run
+// returns all outputs. The error may wrap [onnx.ErrExternalData], [ErrDType] or an error of
+// ONNX Runtime.
 func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Number is the constraint of the numeric element types of a [Tensor].
+// Number is the constraint of the numeric and boolean element types of a [Tensor].
 type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
 }
