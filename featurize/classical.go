@@ -52,8 +52,8 @@ func (s modelBuilder) inputsAndOutputsView(w *walk) view {
 }
 
 // estimatorInputs returns the inputs of the estimators before a tensor. Estimators that
-// read predictions of other estimators are skipped. If there are several such inputs,
-// estimatorInputs returns the tensors that the inputs were picked from.
+// read predictions of other estimators are skipped. If the remaining estimators read
+// different inputs, estimatorInputs returns the tensors that these inputs were picked from.
 func (s modelBuilder) estimatorInputs(tensor string) []string {
 	var tensors []string
 	predictions := make(map[string]bool)
@@ -104,8 +104,8 @@ func (s modelBuilder) columnSource(tensor string) string {
 }
 
 // tableInputs returns the numeric inputs of the model that a tensor depends on. It returns
-// nil if one of them is not a column or a table of known width. A table of real numbers
-// may have any width.
+// nil if one of them is not a column or a table of known width. The width of a table of
+// real numbers may be unknown.
 func (s modelBuilder) tableInputs(tensor string) []string {
 	deps := ancestors(s.graph, tensor)
 	var names []string

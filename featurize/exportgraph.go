@@ -299,8 +299,8 @@ func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 	return rank.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
-// writeQuantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the
-// interval model returns finite quantiles.
+// writeQuantiles writes quantiles and, unless intervals are calibrated by group, intervals.
+// Its result (n×1) marks the rows for which the interval model returns finite quantiles.
 func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)

@@ -61,7 +61,7 @@ func describe(g *onnx.Graph, n *pb.NodeProto) string {
 }
 
 // visit moves the walk past the node n, whose first output must be the tensor out. It
-// returns the input where the walk continues. If n is the linear layer, visit returns done.
+// returns the input where the walk continues. If n is the linear layer, done is true.
 func (w *walk) visit(k *constants, n *pb.NodeProto, out string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {

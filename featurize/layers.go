@@ -14,10 +14,9 @@ import (
 // detectors.
 const DefaultEarlierLayers = 3
 
-// maxLayerWidth bounds the number of channels of the layers with positions that findLayers
-// prefers. Wider ones are picked only if no layer with positions is within the bound. A
-// covariance of wide layers could need too much memory (it grows with the square of the
-// width) and time (with its cube).
+// maxLayerWidth is the largest number of channels of a layer with positions that findLayers
+// picks, unless all layers with positions are wider. The covariance of a wide layer could
+// need too much memory (it grows with the square of the width) and time (with its cube).
 const maxLayerWidth = 1024
 
 // findLayers returns views of the earlier layers: the layers that o names, or else at most

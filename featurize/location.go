@@ -41,8 +41,9 @@ type location struct {
 }
 
 // locate finds the features φ. They are the tensor that the caller names, or else the
-// output of embeddings, the input of the last linear layer, or inputsAndOutputsName. If
-// there is none of these, locate returns a NoLinearLayerError.
+// output of embeddings, the input of the last linear layer, or the feature that
+// inputsAndOutputsName names. If there is none of these, locate returns a
+// NoLinearLayerError.
 func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)

@@ -25,8 +25,7 @@ func (m *Model) padValue(name string) float32 {
 // padsLeft reports whether padding comes before a row and not after it.
 func (m *Model) padsLeft() bool { return m.tokenizer != nil && m.tokenizer.PadLeft }
 
-// setMasks sets the mask of views that average over tokens, so that masked positions do
-// not count.
+// setMasks sets the mask of views that average over tokens, so that padding does not count.
 func (s modelBuilder) setMasks(ctx context.Context, views []*view) error {
 	in := s.inputs.byRole(tokenMask)
 	if in == nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// trialShapes lists shapes of the inputs to try in a run, the most likely shapes first.
-// Only dimensions that may vary differ. Shapes of more than maxProbe numbers are omitted.
-// The result is nil if the shape of an input is unknown. If the batch may vary, two rows
-// are tried before one row. If only one row then works, the exporter has fixed the batch
-// inside the graph.
+// trialShapes lists shapes of the inputs to try in a run, the most likely shapes first. The
+// shapes differ only in dimensions that may vary. Shapes of more than maxProbe numbers are
+// omitted. The result is nil if the shape of an input is unknown. If the batch may vary,
+// two rows are tried before one row. If only one row then works, the exporter has fixed the
+// batch inside the graph.
 func (list inputs) trialShapes(g *onnx.Graph) [][][]int {
 	batches := []int{2, 1}
 	if b := list.fixedBatch(); b > 0 {
