@@ -62,7 +62,8 @@ type Bundle struct {
 // Base describes a base model and the tensors that features and logits are read from.
 type Base struct {
 	// Path is the path of the model file. In memory, it is a path that this process can open.
-	// In a .attach file, it is relative to the folder of that file.
+	// In a .attach file, it is relative to the folder of that file, and Open also finds a file of
+	// the same name in that folder.
 	Path    string `json:"path,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`  // SHA-256 of the model file and its external data, in lower-case hex digits; empty if features were given without a model
 	Feature string `json:"feature,omitempty"` // name of the tensor that features are read from

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,7 +33,9 @@ const (
 
 // Open reads the .attach file at path and verifies its checksums. The file stores the path
 // of the base model relative to the folder of the file; Open sets Base.Path to a path that
-// can be opened. It finds methods by name, among Methods and the custom methods.
+// can be opened. If nothing exists there, but the folder of the .attach file contains a file
+// of the same name, Open sets Base.Path to that file. Open finds methods by name, among Methods
+// and the custom methods.
 func Open(path string, custom ...ood.Method) (*Bundle, error) {
 	// os.Open of a named pipe would wait for a writer, so check the kind of the file first.
 	info, err := os.Stat(path)
@@ -58,9 +61,23 @@ func Open(path string, custom ...ood.Method) (*Bundle, error) {
 		if !filepath.IsAbs(p) {
 			p = filepath.Join(filepath.Dir(path), p)
 		}
-		b.Base.Path = p
+		b.Base.Path = modelPath(p, filepath.Dir(path))
 	}
 	return b, nil
+}
+
+// modelPath returns the stored path, or the path of the file with the same name in the folder
+// dir of the .attach file, if only that file exists. People copy both files into one folder to
+// deploy them. Another model of the same name does no harm, because the digest is checked.
+func modelPath(stored, dir string) string {
+	if _, err := os.Stat(stored); !errors.Is(err, fs.ErrNotExist) {
+		return stored
+	}
+	beside := filepath.Join(dir, filepath.Base(stored))
+	if _, err := os.Stat(beside); err != nil {
+		return stored
+	}
+	return beside
 }
 
 // Read reads a .attach file of size bytes, verifies all checksums and rebuilds the bundle.

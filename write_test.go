@@ -163,6 +163,36 @@ func TestSaveFindsTheModel(t *testing.T) {
 	}
 }
 
+// TestOpenFindsTheModelBesideIt checks that a model is found beside its .attach file if nothing
+// is at the stored path. A file at the stored path comes first.
+func TestOpenFindsTheModelBesideIt(t *testing.T) {
+	root := t.TempDir()
+	in := classifier(30)
+	in.Base.Path = filepath.Join(root, "models", "net.onnx")
+	path, beside := filepath.Join(root, "net.attach"), filepath.Join(root, "net.onnx")
+	if err := mustFit(t, in).Save(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ created, want string }{{"", in.Base.Path}, {beside, beside}, {in.Base.Path, in.Base.Path}} {
+		if step.created != "" {
+			err := os.MkdirAll(filepath.Dir(step.created), 0o777)
+			if err == nil {
+				err = os.WriteFile(step.created, nil, 0o666)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := attach.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Base.Path != step.want {
+			t.Errorf("after %q was created, the model is looked for at %s, want %s", step.created, b.Base.Path, step.want)
+		}
+	}
+}
+
 func TestSaveFailureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	b := mustFit(t, classifier(30))

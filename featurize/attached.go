@@ -55,7 +55,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
 	if _, statErr := os.Stat(modelPath); err != nil && path == "" && errors.Is(statErr, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: there is no file at %s; the .attach file stores this path, relative to itself", attach.ErrNoModel, modelPath)
+		return nil, fmt.Errorf("%w: there is no file at %s, the path that the .attach file stores; put the model there or beside the .attach file", attach.ErrNoModel, modelPath)
 	}
 	if err != nil {
 		return nil, err
