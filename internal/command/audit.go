@@ -153,7 +153,7 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 	stderr = escapeOnTerminal(stderr)
 	o.Run.Log = logger(stderr, o.Verbose)
 	return engine.NewWorker(ctx, o, storage, notePrinter(stderr), func(err error) error {
-		return addHint(err, func(flag string) bool { return slices.Contains(o.Hints, flag) })
+		return addHint(err, always, func(flag string) bool { return slices.Contains(o.Hints, flag) })
 	})
 }
 

@@ -19,9 +19,9 @@ import (
 
 // addHint adds advice to an error of a library, because a library does not know the flags.
 // It replaces the names of options by those of flags, and adds the first hint that applies.
-// If a hint is about one flag, it applies only if useful reports true for the flag. An error
-// about the library's options becomes a usage error.
-func addHint(err error, useful func(flag string) bool) error {
+// If a hint is about one flag, it applies only if useful reports true for the flag; has reports
+// whether the command has a flag. An error about the library's options becomes a usage error.
+func addHint(err error, has, useful func(flag string) bool) error {
 	if errors.As(err, &modelrows.UsageError{}) {
 		return usagef("%s", flagNames.Replace(err.Error()))
 	}
@@ -41,7 +41,10 @@ func addHint(err error, useful func(flag string) bool) error {
 	kind := filekind.Kind("")
 	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
 	if known && notAttach && kind == filekind.ONNX {
-		model, _, _ := strings.Cut(err.Error(), ": ")
+		model, _, _ := strings.Cut(err.Error(), ": not a .attach file")
+		if i := strings.LastIndex(model, ": "); i >= 0 {
+			model = model[i+2:] // the server names its model before the file
+		}
 		return fmt.Errorf("%s is an ONNX model, not a .attach file; fit one first: attach fit %[1]s --x INPUTS -o %s.attach", model, strings.TrimSuffix(model, ".onnx"))
 	}
 	for _, h := range []struct {
@@ -56,12 +59,13 @@ func addHint(err error, useful func(flag string) bool) error {
 		{errors.As(err, &classNameErr), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
 		{errors.As(err, &doubtful), "", "or leave the column out with --ignore, if it is not an input"},
 		{errors.As(err, &text), "text", "name the column with --text"},
-		{notAttach && kind.Rows(), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},
-		{notAttach && (kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes a .attach file from a model and rows"},
+		{notAttach && kind.Rows() && has("x"), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},
+		{notAttach && (kind.Rows() || kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes a .attach file from a model and rows"},
 		{known && !notAttach && kind == filekind.Attach, "", "give the model that it was fitted with; `attach inspect` shows its path"},
 		{known && !notAttach && kind.Rows(), "", "give the model first, and rows with a flag"},
-		{errors.Is(err, attach.ErrNoModel), "model", "pass its path with --model"},
-		{errors.Is(err, attach.ErrWrongModel), "", "pass the right model with --model, or fit again"},
+		{errors.Is(err, attach.ErrNoModel), "model", "or pass its path with --model"},
+		{errors.Is(err, attach.ErrWrongModel) && has("model"), "", "pass the right model with --model, or fit again"},
+		{errors.Is(err, attach.ErrWrongModel), "", "put the right model there, or fit again"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to leave out images that cannot be read"},
 		{errors.Is(err, inputs.ErrNoInput), "skip-bad", "pass --skip-bad to leave out samples without an input"},
 		{isNeedError(err, ood.Needs{Logits: true}), "weights", "pass --weights to compute them from the features"},
@@ -85,6 +89,9 @@ func addHint(err error, useful func(flag string) bool) error {
 	}
 	return err
 }
+
+// always reports that a command has every flag, or that every flag is useful.
+func always(string) bool { return true }
 
 // flagNames replaces the names of a library's options with the names of flags.
 var flagNames = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",

@@ -342,6 +342,9 @@ func (t table) find(name string) *option {
 	return nil
 }
 
+// has reports whether the command has a flag.
+func (t table) has(name string) bool { return t.find(name) != nil }
+
 // usable reports whether a flag was not given but would have an effect.
 func (t table) usable(name string) bool {
 	return slices.ContainsFunc(t.pick(name), func(o *option) bool {
@@ -511,7 +514,7 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 		}
 		for _, step := range steps {
 			if err := step(c); err != nil {
-				return addHint(err, t.usable)
+				return addHint(err, t.has, t.usable)
 			}
 		}
 		return nil

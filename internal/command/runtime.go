@@ -79,7 +79,7 @@ func (v *runtimeFlags) run(c *cli.Context) error {
 		view.Library, view.Version, view.Source = lib.Path, lib.Version, lib.Source
 		view.Providers, view.Provider, view.CUDA = r.Providers(), r.Provider(), "usable"
 		if err := r.CUDA(); err != nil {
-			view.CUDA = addHint(err, func(string) bool { return true }).Error()
+			view.CUDA = addHint(err, always, always).Error()
 		}
 	}
 	option := strings.NewReplacer(ort.Named, "--ort-lib")

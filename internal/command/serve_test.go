@@ -32,6 +32,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/testmodels"
 )
 
 // serverLog collects the log of a running server.
@@ -132,6 +133,38 @@ func TestServe(t *testing.T) {
 	code, log := end()
 	if code != exitDone || !strings.Contains(log, `"file_sha256":"`+digest+`"`) {
 		t.Errorf("it ends with %d: %s", code, log)
+	}
+}
+
+// TestServeRefusesFiles checks the errors about files that cannot be served. They name the file,
+// and no flag that the command lacks.
+func TestServeRefusesFiles(t *testing.T) {
+	useTestRuntime(t)
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", testmodels.FS); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, "fit", "toy_regressor.onnx", "--x", "toy_fit.npz", "--rows", ":80", "--method", "knn", "-o", "toy.attach")
+	copyTo := func(from, to string) {
+		content, err := os.ReadFile(from)
+		if err := cmp.Or(err, os.MkdirAll(filepath.Dir(to), 0o777), os.WriteFile(to, content, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTo("toy.attach", "alone/toy.attach")
+	copyTo("toy.attach", "other/toy.attach")
+	copyTo("digits_vgg.onnx", "other/toy_regressor.onnx")
+	for arg, want := range map[string]string{
+		"toy_regressor.onnx": "attach: toy_regressor.onnx is an ONNX model, not a .attach file; fit one first: attach fit toy_regressor.onnx --x INPUTS -o toy_regressor.attach",
+		"toy_fit.npz":        "toy_fit.npz: not a .attach file, but an .npz file of arrays; `attach fit` makes a .attach file from a model and rows",
+		"alone/toy.attach":   "there is no file at alone/toy_regressor.onnx, the path that the .attach file stores; put the model there or beside the .attach file",
+		"other/toy.attach":   "; put the right model there, or fit again",
+	} {
+		var errs bytes.Buffer
+		code := Run(t.Context(), []string{"serve", arg, "--http", "127.0.0.1:0", "--grpc", ""}, nil, io.Discard, &errs)
+		if log := strings.TrimSpace(errs.String()); code != exitFailed || !strings.HasSuffix(log, want) {
+			t.Errorf("attach serve %s: %d, %s\nwant the end %s", arg, code, log, want)
+		}
 	}
 }
 
