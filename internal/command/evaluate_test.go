@@ -71,7 +71,7 @@ func TestFigures(t *testing.T) {
 		return c
 	}
 	e := &evaluate.Evaluation{
-		Alpha: .05, Level: .9,
+		Alpha: .05, Level: .9, Rows: 50,
 		Schema:     &schema.Summary{NewGaps: 31, NewCategories: 32, OutOfRange: 33, Changed: 34},
 		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
 		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
@@ -87,7 +87,7 @@ func TestFigures(t *testing.T) {
 		},
 	}
 	want := map[string][]float64{
-		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "rows": {50}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
 		"new_gaps": {31}, "new_categories": {32}, "out_of_range": {33}, "changed_columns": {34},
 		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
@@ -106,7 +106,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("at .01: %v", figures)
 	}
 	for text, applies := range map[string]bool{
-		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
+		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true, "rows<50": true, "rows<51": false,
 	} {
 		g, ok := parseGate(text, gateFigures())
 		if err := checkGates([]gate{g}, e, ""); !ok || (err == nil) != applies {

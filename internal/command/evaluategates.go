@@ -32,7 +32,7 @@ type gate struct {
 // gateFigures returns the names of the figures that a gate of attach evaluate can test.
 func gateFigures() []string {
 	return []string{
-		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
+		"violated", "too_few_rows", "limits", "rows", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
 		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
@@ -41,7 +41,7 @@ func gateFigures() []string {
 // figuresAt returns the figures of an evaluation by name. A figure has several values if
 // there are several targets. levelOrAlpha is the level or the alpha of a gate, or NaN.
 func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float64 {
-	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
+	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}, "rows": {float64(e.Rows)}}
 	for _, p := range e.Guarantees {
 		switch p.Verdict {
 		case hypothesis.Violated:
@@ -138,7 +138,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps", "new_gaps", "new_categories", "out_of_range", "changed_columns"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "nll", "width", "rmse", "mae", "r2", "crps", "new_gaps", "new_categories", "out_of_range", "changed_columns"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
 		list = append(list, parsed)
@@ -150,7 +150,10 @@ func parseGates(texts []string) ([]gate, error) {
 // valid condition.
 func invalidGate(text, figure string, figures []string, wanted string) error {
 	hint := "`attach help gates` lists the figures"
-	if !slices.Contains(figures, figure) {
+	switch {
+	case strings.ContainsAny(text, "<>") && strings.Contains(text, "="):
+		hint = "leave out the =; the condition says what fails, not what must hold"
+	case !slices.Contains(figures, figure):
 		hint = suggest(figure, figures, hint)
 	}
 	return usagef("--fail-if is %q; it must be %s; %s", text, wanted, hint)

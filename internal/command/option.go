@@ -220,6 +220,9 @@ func (o *option) set(text string) error {
 		*dest, err = strconv.ParseBool(text)
 	case *int:
 		kind = "a whole number"
+		if o.placeholder() == "BYTES" {
+			kind += " of bytes, such as 67108864 for 64 MiB"
+		}
 		*dest, err = strconv.Atoi(text)
 		value = *dest
 	case *uint64:

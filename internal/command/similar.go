@@ -7,7 +7,7 @@ import (
 )
 
 // minSimilarity is the similarity from 0 to 1 above which a name is suggested.
-const minSimilarity = .87
+const minSimilarity = .86
 
 // prefixSimilarity is the least similarity between a name and a longer word that the user
 // typed and that begins with the name. With it, --calibration suggests --cal and not

@@ -59,6 +59,7 @@ func topics() []topic {
 			rows: [][2]string{
 				{"violated", "number of violated guarantees; --fail-if violated is short for 'violated>0'"},
 				{"too_few_rows", "number of guarantees that these rows are too few to test"},
+				{"rows", "number of rows of --x: 'rows<500' fails if a file is too small to prove anything"},
 				{"limits", "number of parts of the data for which a guarantee on average does not hold"},
 				{"new_gaps, new_categories, out_of_range", "number of cells of --x that are unusual for the rows of the fit: empty, a new category, or far outside the range"},
 				{"changed_columns", "number of input columns whose values differ from the rows of the fit by more than chance"},

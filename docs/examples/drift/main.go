@@ -3,7 +3,7 @@
 //
 //	attach predict digits.attach --x today.npz | drift digits.attach monitor.state
 //
-// Drift exits with status 3 after an alarm.
+// Drift exits with status 3 after an alarm, 2 if it is called wrongly, and 1 after another error.
 package main
 
 import (
@@ -26,7 +26,8 @@ const delta = 0.01
 
 func main() {
 	if len(os.Args) != 3 {
-		log.Fatal("usage: drift FILE.attach STATE <PREDICTIONS.csv")
+		fmt.Fprintln(os.Stderr, "usage: drift FILE.attach STATE <PREDICTIONS.csv")
+		os.Exit(2)
 	}
 	alarm, err := run(os.Args[1], os.Args[2], os.Stdin, os.Stdout)
 	if err != nil {
