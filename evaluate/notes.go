@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 const (
@@ -42,11 +43,14 @@ func (g *accumulator) noteColumns(add func(advice, format string, args ...any), 
 	e.Schema = &s
 	notable := s.NotableColumns()
 	for i, c := range notable {
-		advice := ""
-		if i == len(notable)-1 {
-			advice = "check the source, the unit and the coding of the column, or fit and calibrate with rows like these"
+		format, advice := "column %v", "check the source, the unit and the coding of the column, or fit and calibrate with rows like these"
+		if c.Kind == schema.Measure {
+			format, advice = "%v", "check how inputs are prepared, or fit and calibrate with rows like these"
 		}
-		add(advice, "column %v", c)
+		if i < len(notable)-1 { // the same advice holds for all columns
+			advice = ""
+		}
+		add(advice, format, c)
 		if cells := c.NewGaps + c.NewCategories + c.OutOfRange; c.Change != "" || 100*cells >= c.Rows {
 			e.explain(func(Guarantee) bool { return true })
 		}

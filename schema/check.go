@@ -329,6 +329,7 @@ type Summary struct {
 // ColumnSummary describes a column that has an unusual value or has changed as a whole.
 type ColumnSummary struct {
 	Column        string   `json:"column"`
+	Kind          Kind     `json:"kind"`
 	Rows          int      `json:"rows"`
 	Empty         int      `json:"empty,omitempty"`
 	FitEmpty      int      `json:"fit_empty,omitempty"`
@@ -369,7 +370,7 @@ func (c *Checker) Summary() Summary {
 			continue
 		}
 		d := ColumnSummary{
-			Column: column.Name, Rows: k.present, Empty: k.empty, FitEmpty: column.Empty, FitRows: c.profile.Rows, NewGaps: k.newGaps,
+			Column: column.Name, Kind: column.Kind, Rows: k.present, Empty: k.empty, FitEmpty: column.Empty, FitRows: c.profile.Rows, NewGaps: k.newGaps,
 			NewCategories: k.newCategories, OutOfRange: k.outOfRange, Examples: k.examples,
 		}
 		if k.outOfRange > 0 {
@@ -532,7 +533,9 @@ func rescaled(column *Column, sorted []float32) string {
 	}
 	slices.Sort(factors)
 	switch factor := factors[1]; {
-	case factors[2] > 1.3*factors[0] || factor > 1/1.5 && factor < 1.5:
+	// Different units give exactly one factor. A small factor may also be a shift, so it must
+	// explain all quantiles well.
+	case factors[2] > 1.3*factors[0], max(factor, 1/factor) < 5 && factors[2] > 1.1*factors[0], max(factor, 1/factor) < 1.5:
 		return ""
 	case factor > 1:
 		return fmt.Sprintf("the values are about %s times as large: another unit?", display.Number(factor, 3))

@@ -268,6 +268,9 @@ func (r *predictResult) noteColumns(w io.Writer) {
 	}
 	s := r.input.Schema.Summary()
 	notable := s.NotableColumns()
+	if !r.reasons {
+		notable = slices.DeleteFunc(notable, func(c schema.ColumnSummary) bool { return c.Kind == schema.Measure })
+	}
 	for _, c := range notable[:min(maxNotedColumns, len(notable))] {
 		printf(w, "note: %v\n", c)
 	}
