@@ -96,6 +96,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 		return attach.Rows{}, errors.New("there are no images")
 	}
 	var x ood.Tensor
+	height, width := ood.Measure{Name: "image height"}, ood.Measure{Name: "image width"}
 	for i := range n {
 		var shape []int
 		img, err := decode(i)
@@ -104,6 +105,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 		}
 		if err == nil {
 			bounds := img.Bounds()
+			height.Values, width.Values = append(height.Values, float32(bounds.Dy())), append(width.Values, float32(bounds.Dx()))
 			err = imagesize.Check(a.Info().Layout, bounds.Dy(), bounds.Dx(), shape, a.InputShape())
 		}
 		if err != nil {
@@ -115,7 +117,7 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 			return attach.Rows{}, fmt.Errorf("image %d is %v after preprocessing, those before it are %v", i, shape, x.Shape[1:])
 		}
 	}
-	return a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
+	return a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}, Measures: []ood.Measure{height, width}})
 }
 
 // Texts tokenizes texts, runs the model on all of them at once, and passes the result to p.

@@ -26,6 +26,14 @@ type Inputs interface {
 type InputBlock struct {
 	Start   int // number of the first row
 	Tensors []Tensor
+	// Measures describe the rows as they were before preprocessing. Models do not read them.
+	Measures []Measure
+}
+
+// Measure holds one number for each row, such as the height of an image in pixels.
+type Measure struct {
+	Name   string
+	Values []float32
 }
 
 // Tensor holds the values of several rows for one input of a model.
@@ -65,6 +73,9 @@ func (b InputBlock) Slice(i, j int) InputBlock {
 	s := InputBlock{Start: b.Start + i}
 	for _, t := range b.Tensors {
 		s.Tensors = append(s.Tensors, t.slice(i, j))
+	}
+	for _, m := range b.Measures {
+		s.Measures = append(s.Measures, Measure{m.Name, m.Values[i:j]})
 	}
 	return s
 }
@@ -174,6 +185,13 @@ func (b InputBlock) Select(rows []int) Inputs {
 			selected.Lengths = append(selected.Lengths, row.Lengths...)
 		}
 		s.Tensors = append(s.Tensors, selected)
+	}
+	for _, m := range b.Measures {
+		selected := Measure{Name: m.Name}
+		for _, r := range rows {
+			selected.Values = append(selected.Values, m.Values[r])
+		}
+		s.Measures = append(s.Measures, selected)
 	}
 	return s
 }

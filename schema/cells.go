@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -63,6 +64,9 @@ func (o LearnOptions) columnsOf(b ood.InputBlock) (columns []Column) {
 			columns = append(columns, measures(t, t.Name, numberQuantities)...)
 		}
 	}
+	for _, m := range b.Measures {
+		columns = append(columns, Column{Name: m.Name, Kind: Measure, Quantity: m.Name})
+	}
 	if cells != len(o.Columns) {
 		return columns
 	}
@@ -85,7 +89,7 @@ func channelAxis(layout string) int {
 }
 
 var (
-	textQuantities   = []string{"characters", "words", "characters that are no letters"}
+	textQuantities   = []string{"characters", "words", "characters that are no letters", "letters outside ASCII"}
 	numberQuantities = []string{"mean", "deviation"}
 	imageQuantities  = []string{"mean", "deviation", "colour"}
 )
@@ -110,6 +114,13 @@ func valuesOf(columns []Column, b ood.InputBlock, layout string) []cells {
 	all := make([]cells, len(columns))
 	measured := map[*ood.Tensor][][]float32{}
 	for i, c := range columns {
+		if k := slices.IndexFunc(b.Measures, func(m ood.Measure) bool { return m.Name == c.Quantity }); k >= 0 {
+			all[i].numbers = b.Measures[k].Values
+			continue
+		}
+		if c.Kind == Measure && !slices.Contains(textQuantities, c.Quantity) && !slices.Contains(imageQuantities, c.Quantity) {
+			continue // rows that were not measured, such as arrays in place of image files
+		}
 		t := b.Find(c.Input)
 		if t == nil {
 			continue
@@ -157,7 +168,7 @@ func measure(t *ood.Tensor, layout string) [][]float32 {
 		}
 		m := newMeasures(len(textQuantities), n)
 		for i, s := range t.Strings {
-			m[0][i], m[1][i], m[2][i] = describeText(s)
+			m[0][i], m[1][i], m[2][i], m[3][i] = describeText(s)
 		}
 		return m
 	}
@@ -185,16 +196,20 @@ func newMeasures(k, n int) [][]float32 {
 	return m
 }
 
-// describeText returns the number of characters and words of a text, and the fraction of its
-// characters that are neither letters nor white space.
-func describeText(s string) (characters, words, others float32) {
+// describeText returns the number of characters and words of a text, the fraction of its
+// characters that are neither letters nor white space, and the fraction of letters outside
+// ASCII.
+func describeText(s string) (characters, words, others, foreign float32) {
 	for _, r := range s {
-		if !unicode.IsLetter(r) && !unicode.IsSpace(r) {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsSpace(r):
 			others++
+		case r > unicode.MaxASCII && unicode.IsLetter(r):
+			foreign++
 		}
 	}
 	characters = float32(utf8.RuneCountInString(s))
-	return characters, float32(len(strings.Fields(s))), others / max(characters, 1)
+	return characters, float32(len(strings.Fields(s))), others / max(characters, 1), foreign / max(characters, 1)
 }
 
 // describeNumbers returns the mean and the standard deviation of the numbers that are not NaN.

@@ -196,3 +196,39 @@ func TestQuantileTest(t *testing.T) {
 		t.Errorf("%d of %d p-values are at most 0.01", small, runs)
 	}
 }
+
+// TestMeasures checks the measures of images and texts.
+func TestMeasures(t *testing.T) {
+	image := func(v ...float32) ood.InputBlock { // pictures of 3×1×2 pixels, with their height
+		n := len(v)
+		x := ood.Tensor{Name: "x", Shape: []int{n, 3, 1, 2}}
+		for _, v := range v {
+			x.Data = append(x.Data, v, v+2, v, v+2, v+1, v+3)
+		}
+		return ood.InputBlock{Tensors: []ood.Tensor{x}, Measures: []ood.Measure{{Name: "image height", Values: v}}}
+	}
+	l := NewLearner(LearnOptions{Layout: "nchw"})
+	l.Add(image(1, 2, 3))
+	l.Add(image(4))
+	var got []string
+	for _, c := range l.Profile().Columns {
+		got = append(got, fmt.Sprintf("%s %.4g-%.4g", c.Name, c.Min, c.Max))
+	}
+	if want := "[image mean 2.333-5.333 image deviation 1.106-1.106 image colour 1-1 image height 1-4]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	reasons := l.Profile().Matcher().Reasons(image(2, 900))
+	if len(reasons) != 2 || reasons[0] != nil || !strings.Contains(fmt.Sprint(reasons[1]), "image height = 900") {
+		t.Errorf("reasons %v", reasons)
+	}
+	text := ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{2}, Strings: []string{"two words!", "Ωμ 12"}}}}
+	l = NewLearner(LearnOptions{Texts: []string{"review"}})
+	l.Add(text)
+	got = nil
+	for _, c := range l.Profile().Columns {
+		got = append(got, fmt.Sprintf("%s %.4g-%.4g", c.Name, c.Min, c.Max))
+	}
+	if want := "[review characters 5-10 review words 2-2 review characters that are no letters 0.1-0.4 review letters outside ASCII 0-0.4]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}

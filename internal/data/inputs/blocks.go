@@ -84,7 +84,7 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 			emit(ood.InputBlock{}, err)
 			return
 		}
-		if !emit(ood.InputBlock{Start: start, Tensors: tensors}, nil) {
+		if !emit(ood.InputBlock{Start: start, Tensors: tensors, Measures: measuresOf(r)}, nil) {
 			return
 		}
 	}

@@ -105,7 +105,7 @@ func (m *imageSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filledReader{&imageReader{a, m, make([]byte, 16<<20)}, m.tensor}, nil
+	return filledReader{&imageReader{imageOpener: a, src: m, ballast: make([]byte, 16<<20)}, m.tensor}, nil
 }
 
 // size returns the height and width of the image of row i.
@@ -210,6 +210,8 @@ type imageReader struct {
 	// ballast is never read. Its size delays garbage collection, which would otherwise run
 	// after every few images.
 	ballast []byte
+	// heights and widths are the sizes of the images that fill read last, in pixels.
+	heights, widths []float32
 }
 
 func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {
@@ -224,13 +226,19 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
+	r.heights, r.widths = make([]float32, len(idx)), make([]float32, len(idx))
 	return m.each(ctx, r.imageOpener, idx, func(ctx context.Context, k int, open openFunc) error {
 		return m.decode(ctx, open, checkSize, func(img image.Image) error {
+			r.heights[k], r.widths[k] = float32(img.Bounds().Dy()), float32(img.Bounds().Dx())
 			row := dst[k*width : k*width : (k+1)*width]
 			_, _, err := m.pipeline.Append(row, img)
 			return err
 		})
 	})
+}
+
+func (r *imageReader) measures() []ood.Measure {
+	return []ood.Measure{{Name: "image height", Values: r.heights}, {Name: "image width", Values: r.widths}}
 }
 
 // checkAll decodes every image to find those that cannot be read.

@@ -25,6 +25,20 @@ type reader interface {
 	Close() error
 }
 
+// measurer is a reader that measures rows before preprocessing.
+type measurer interface {
+	// measures returns the measures of the rows that were read last.
+	measures() []ood.Measure
+}
+
+// measuresOf returns the measures of the rows that r read last, or nil if it makes none.
+func measuresOf(r any) []ood.Measure {
+	if m, ok := r.(measurer); ok {
+		return m.measures()
+	}
+	return nil
+}
+
 // filler reads rows of numbers that all have the same shape.
 type filler interface {
 	// fill writes the rows with the numbers idx to dst, in that order.
@@ -44,6 +58,8 @@ func (f filledReader) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 	t.Data = make([]float32, rows.Elements(t.Shape))
 	return []ood.Tensor{t}, f.fill(ctx, idx, t.Data)
 }
+
+func (f filledReader) measures() []ood.Measure { return measuresOf(f.filler) }
 
 // numbers returns a tensor of numbers, without rows.
 func numbers(name string, row []int) ood.Tensor {
@@ -92,6 +108,13 @@ func (r readers) read(ctx context.Context, idx []int) (all []ood.Tensor, err err
 		all = append(all, tensors...)
 	}
 	return all, nil
+}
+
+func (r readers) measures() (all []ood.Measure) {
+	for _, part := range r {
+		all = append(all, measuresOf(part)...)
+	}
+	return all
 }
 
 func (r readers) Close() error {
