@@ -36,10 +36,12 @@ type predictFlags struct {
 	out, side, report string
 	id                string // table column that identifies rows
 	explain           bool
+	fitted            string // rows of the fit, among which the nearest are named
+	neighbours        int
 }
 
 func predictCommand() *cli.Command {
-	f := &predictFlags{out: "-", side: "both"}
+	f := &predictFlags{out: "-", side: "both", neighbours: 1}
 	f.Unhashed, f.keepReasons = true, true
 	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
 	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
@@ -76,6 +78,8 @@ func predictCommand() *cli.Command {
 			noEffect("with --from-features, because reasons come from the model's inputs", func() bool { return f.asFeatures }),
 			bundleConflict("needs the profile of the inputs, and M.attach has none; fit again with the model", func(b *attach.Bundle) bool { return b.Profile == nil })},
 			usage: "write the column reasons for images and texts too: values that are unusual for the rows of the fit; tables always have it"},
+		{name: "fitted", dest: &f.fitted, file: rowFile, usage: "INPUTS: rows of the fit, or other normal rows; the column nearest then names the one with the most similar features; the model runs on all of them, and their features are kept in memory"},
+		{name: "neighbours", dest: &f.neighbours, rule: between(1, maxNeighbours), conflicts: []conflict{noEffect("without --fitted", func() bool { return f.fitted == "" })}, usage: "N: how many rows of --fitted to name"},
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
 		{name: "seed", dest: &f.predict.Seed, conflicts: append(f.levelConflicts()[:1], notRandom), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
 	}.inGroup(groupOutput), model)
@@ -133,6 +137,9 @@ func (f *predictFlags) run(c *cli.Context) error {
 	defer stop()
 	defer m.CloseModel()
 	result := predictResult{flags: f, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}, byReason: map[string]int{}}
+	if result.known, err = f.readFitted(c.Context, m); err != nil {
+		return err
+	}
 	write := func(w io.Writer) error {
 		if result.input, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
@@ -182,6 +189,7 @@ type predictResult struct {
 	bundle                  *attach.Bundle
 	input                   *modelrows.Rows
 	gaps                    *attach.GapCounter // for a .attach file without a profile
+	known                   *fittedRows        // nil without --fitted
 	reasons                 bool               // whether to write the column reasons
 	worst                   flaggedRows
 	rows, flagged, accepted int
@@ -200,6 +208,9 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		for block, err := range r.input.Blocks(false) {
 			if err == nil {
 				r.gaps.Add(block)
+				if r.known != nil {
+					err = r.known.add(ctx, block)
+				}
 			}
 			if !yield(block, err) {
 				return
@@ -232,12 +243,18 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 				r.byReason[reasonKey(prediction.Reasons)]++
 			}
 		}
+		var nearest []int
+		if r.known != nil {
+			var names []string
+			nearest, names = r.known.take()
+			row = append(row, field{"nearest", names})
+		}
 		if err := t.write(row); err != nil {
 			return err
 		}
 		r.add(prediction)
 		if f.report != "" {
-			r.worst.add(done, prediction, row)
+			r.worst.add(done, prediction, row, nearest)
 		}
 		done++
 		p.set(done, r.input.N)

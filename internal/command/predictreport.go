@@ -32,11 +32,12 @@ type flaggedRow struct {
 	score   float64
 	fields  []field
 	reasons []schema.Reason
+	nearest []int // nearest rows of --fitted
 }
 
 // add keeps a flagged row if its score is among the maxReportRows highest. It copies fields,
 // because the caller reuses them.
-func (w *flaggedRows) add(row int, p attach.Prediction, fields []field) {
+func (w *flaggedRows) add(row int, p attach.Prediction, fields []field, nearest []int) {
 	if !p.Flag {
 		return
 	}
@@ -49,7 +50,7 @@ func (w *flaggedRows) add(row int, p attach.Prediction, fields []field) {
 	if index == maxReportRows {
 		return
 	}
-	*w = slices.Insert(*w, index, flaggedRow{row, p.Score, slices.Clone(fields), p.Reasons})
+	*w = slices.Insert(*w, index, flaggedRow{row, p.Score, slices.Clone(fields), p.Reasons, nearest})
 	*w = (*w)[:min(maxReportRows, len(*w))]
 }
 
@@ -151,6 +152,11 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 		if page.Images, err = input.Set.Thumbnails(ctx, r.worst.rowNumbers()); err != nil {
 			return err
 		}
+		if page.Images != nil && r.known != nil {
+			if page.Nearest, err = r.known.set.Thumbnails(ctx, r.worst.nearestRows()); err != nil {
+				return err
+			}
+		}
 		if page.Images == nil {
 			cells, err := readCells(ctx, input.Set, r.worst.rowNumbers())
 			if err != nil {
@@ -220,6 +226,18 @@ func addCells(predictions, cells []report.Column) []report.Column {
 // reasons why it is flagged.
 func columnRank(c report.Column) int {
 	return map[string]int{"input": -4, "p_value": -3, "ood_score": -2, "reasons": -1}[c.Name]
+}
+
+// nearestRows returns the number of the nearest row of --fitted of each flagged row. A row that
+// has none gets row 0.
+func (w flaggedRows) nearestRows() []int {
+	list := make([]int, len(w))
+	for i, r := range w {
+		if len(r.nearest) > 0 {
+			list[i] = r.nearest[0]
+		}
+	}
+	return list
 }
 
 // rowNumbers returns the row numbers of the flagged rows.

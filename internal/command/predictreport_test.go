@@ -22,7 +22,7 @@ func TestWorst(t *testing.T) {
 			p.Score, p.Flag = math.Inf(1), true
 		}
 		fields[0] = field{"input", row}
-		w.add(row, p, fields)
+		w.add(row, p, fields, nil)
 		if p.Flag {
 			all = append(all, flaggedRow{row: row, score: p.Score})
 		}
@@ -55,7 +55,7 @@ func TestWorstColumns(t *testing.T) {
 		w.add(row, attach.Prediction{Score: float64(-row), Flag: true}, []field{
 			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", samples{{{x: 1}}}},
 			{"ood_score", number{x: math.Inf(1)}}, {"p_value", number{x: .25}}, {"flag", true},
-		})
+		}, nil)
 	}
 	c := w.columns()
 	var names []string

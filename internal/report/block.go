@@ -67,7 +67,8 @@ type columnHead struct {
 type picture struct {
 	Row     int // row of the table that the picture belongs to
 	Image   image.Image
-	Encoded []byte // PNG or JPEG file, used instead of Image
+	Encoded []byte      // PNG or JPEG file, used instead of Image
+	Nearest image.Image // picture of the nearest fit row, or nil
 	Caption string
 	Facts   []Fact
 }
@@ -78,6 +79,14 @@ func (p picture) Source() (template.URL, error) {
 		return encodedURL(p.Encoded), nil
 	}
 	return pictureURL(p.Image)
+}
+
+// NearestSource returns the picture of the nearest fit row as a data URL, or "" if there is none.
+func (p picture) NearestSource() (template.URL, error) {
+	if p.Nearest == nil {
+		return "", nil
+	}
+	return pictureURL(p.Nearest)
 }
 
 // smoothWidth is the width in pixels below which a picture is shown with sharp pixels.

@@ -24,6 +24,8 @@ type Flags struct {
 	// pictures of these rows, or nil.
 	Columns []Column
 	Images  []image.Image
+	// Nearest holds the picture of the nearest fit row of each of these rows, or is nil.
+	Nearest []image.Image
 	// Reasons counts all flagged rows by their reasons. Changes describes input columns that
 	// differ from the fit rows. Both may be nil.
 	Reasons []ReasonCount
@@ -154,6 +156,9 @@ func cumulativeTable(h evaluate.Histogram) grid {
 // name of the row.
 func (f *Flags) newPicture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].formatCell(i)}
+	if f.Nearest != nil {
+		p.Nearest = f.Nearest[i]
+	}
 	for _, c := range f.Columns[1:] {
 		p.Facts = append(p.Facts, Fact{cmp.Or(c.formatCell(i), "–"), c.Name})
 	}

@@ -129,6 +129,22 @@ func (r *Reference) scaled(x blas32.General) blas32.General {
 	return s
 }
 
+// Nearest returns, for each row of x, the row numbers of the k nearest reference rows, the
+// nearest first. A row that is not finite has none.
+func (r *Reference) Nearest(ctx context.Context, x blas32.General, k int) ([][]int, error) {
+	if len(r.rowNumbers) == 0 {
+		return make([][]int, x.Rows), nil
+	}
+	found, err := r.index.Nearest(ctx, r.scaled(x), k, false)
+	nearest := make([][]int, len(found))
+	for i, list := range found {
+		for _, n := range list {
+			nearest[i] = append(nearest[i], r.rowNumbers[n.Row])
+		}
+	}
+	return nearest, err
+}
+
 // Like returns, for each row of x, the row number of the reference row that it nearly
 // equals, or −1 if there is none.
 func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
