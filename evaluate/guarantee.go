@@ -43,7 +43,8 @@ type Guarantee struct {
 	// Verdict is "violated" if PValue is below 0.01, divided by the number of groups or
 	// classes that have a guarantee of their own. It is "too_few_rows" if there are too few
 	// calibration rows for the guarantee, or if the test would detect twice the guaranteed
-	// rate of misses with a probability below 80 %. Otherwise it is "met".
+	// rate of misses with a probability below 80 %. It is also "too_few_rows" instead of "met"
+	// if at least half of the rows were used to fit or calibrate. Otherwise it is "met".
 	Verdict string `json:"verdict"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"` // what to do

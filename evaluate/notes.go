@@ -25,6 +25,8 @@ const (
 	minNoteRows = 20
 	// maxNamedClasses is the largest number of classes that a note names.
 	maxNamedClasses = 5
+	// useOtherRows is the advice for rows that were used before.
+	useOtherRows = "evaluate on rows that were not used to fit or calibrate"
 )
 
 // unusualGaps returns the columns that are empty more often than in the fit rows, unless the
@@ -98,7 +100,8 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		return
 	}
 	if n := g.countCalibrationScores(); 10*n > g.n && g.used[1].Rows < g.n {
-		add("evaluate on rows that were not used to fit or calibrate", "%s of %s have the scores of calibration rows: they seem to be the same rows, which show nothing about new rows", display.Count(n), rows.Count(g.n, "row"))
+		add(useOtherRows, "%s of %s have the scores of calibration rows: they seem to be the same rows, which show nothing about new rows", display.Count(n), rows.Count(g.n, "row"))
+		e.withholdMet(n, g.n)
 	}
 	if o := e.OOD; o != nil && o.Rows >= minNoteRows {
 		n, m := float64(g.n), float64(o.Rows)
@@ -157,8 +160,23 @@ func (g *accumulator) noteUsedRows(add func(advice, format string, args ...any),
 		if message == "" || g.used[i].Rows < g.n {
 			continue
 		}
-		add("evaluate on rows that were not used to fit or calibrate", "%s were %s on: they do not show what happens with other rows", message, used)
+		add(useOtherRows, "%s were %s on: they do not show what happens with other rows", message, used)
 		e.explain(all)
+		e.withholdMet(g.used[i].Known(), g.n)
+	}
+}
+
+// withholdMet replaces the verdict of guarantees that are met by "too few rows" if at least
+// half of the n rows were used before. The guarantees are met on such rows by construction.
+func (e *Evaluation) withholdMet(used, n int) {
+	if 2*used < n {
+		return
+	}
+	for i := range e.Guarantees {
+		if p := &e.Guarantees[i]; p.Verdict == hypothesis.Met {
+			p.Verdict, p.Advice = hypothesis.TooFewRows, useOtherRows
+			p.Message += "; these rows cannot tell, because they were used before"
+		}
 	}
 }
 

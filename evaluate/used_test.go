@@ -2,6 +2,7 @@ package evaluate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,17 +28,24 @@ func TestComparesRows(t *testing.T) {
 		b                    *attach.Bundle
 		batch                ood.Batch
 		cause                string
+		tells                bool // whether guarantees can be met
 	}{
-		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), ""},
-		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
-		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joinRows(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
-		{"rows calibrated on, without hashes", "598 of 600 rows have the scores of calibration rows", "were calibrated on", unhashed, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
-		{"leaked", "400 of 1,000 calibration rows were fitted on too", "almost no row", leaked, blob(9, 600, 8, 3, 20), "false_alarm_rate: first fit again, with calibration rows that were not used to fit"},
-		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
+		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), "", false},
+		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), "", false},
+		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joinRows(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), "", true},
+		{"rows calibrated on, without hashes", "598 of 600 rows have the scores of calibration rows", "were calibrated on", unhashed, blob(2, 1000, 8, 3, 0).Slice(0, 600), "", false},
+		{"leaked", "400 of 1,000 calibration rows were fitted on too", "almost no row", leaked, blob(9, 600, 8, 3, 20), "false_alarm_rate: first fit again, with calibration rows that were not used to fit", true},
+		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), "", true},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		notes := fmt.Sprint(e.Notes)
 		checkCause(t, tt.name, e, tt.cause)
+		met := slices.ContainsFunc(e.Guarantees, func(p evaluate.Guarantee) bool { return p.Verdict == "met" })
+		if met && !tt.tells {
+			t.Errorf("%s: guarantees are met on rows that were used before: %+v", tt.name, e.Guarantees)
+		} else if !met && tt.name == "other rows" {
+			t.Errorf("%s: no guarantee is met", tt.name)
+		}
 		switch {
 		case tt.first == "" && !strings.Contains(notes, tt.exclude):
 		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Message, tt.first) || strings.Contains(notes, tt.exclude):
