@@ -160,8 +160,11 @@ func (m *compareCall) measure(ctx context.Context) (*compare.Report, error) {
 	return r, checkResults(r)
 }
 
-// printNotes prints a note if two flags name the same file.
+// printNotes prints a warning if labels do not match the predictions, and a note if two
+// flags name the same file.
 func (m *compareCall) printNotes() {
+	warnLabels(m.stderr, m.x, m.options.Training.Batch)
+	warnLabels(m.stderr, m.test, m.options.Test)
 	if sameFile(m.test, m.x) {
 		fmt.Fprintln(m.stderr, "note: --test and --x are one file; methods were fitted on these rows, so that they look more in-distribution than new rows do")
 	}

@@ -139,6 +139,9 @@ func (f *fitCall) run(c *cli.Context) error {
 	if f.holdout > 0 {
 		f.holdOut()
 	}
+	if err := f.checkNeighbours(); err != nil {
+		return err
+	}
 	b, err := f.fit(c.Context, "fit")
 	if tooFew := (*rows.TooFewRowsError)(nil); errors.As(err, &tooFew) {
 		err = inputs.InFile(f.x.x, err)
@@ -154,6 +157,17 @@ func (f *fitCall) run(c *cli.Context) error {
 		return f.evaluate(c.Context, b)
 	}
 	return nil
+}
+
+// checkNeighbours returns an error if --param asks knn for more neighbours than there are
+// rows. The method itself would use all rows, because a grid has the same k for any data.
+func (f *fitCall) checkNeighbours() error {
+	in := &f.options
+	k, ok := in.DetectorParams["k"].(float64)
+	if !ok || in.Detector.Name != "knn" || k <= float64(in.Batch.Len()) {
+		return nil
+	}
+	return fmt.Errorf("%s: knn cannot use --param k=%g, because there are only %s to fit on; choose a smaller k", f.x.x, k, rows.Count(in.Batch.Len(), "row"))
 }
 
 // holdOut takes the fraction --holdout of the rows out of the fit, and keeps them for the
@@ -210,9 +224,6 @@ func (f *fitCall) checkFlags(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if allRows := (inputs.Slice{}); f.usesOneFile() && (f.x.rows == allRows || f.cal.rows == allRows) {
 		return usagef("--cal %s is the file of --x; choose other rows of it with --rows and --cal-rows, or leave out --cal to split some off", f.cal.x)
-	}
-	if f.path == "" && f.options.Base.Task == "" {
-		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
 	var err error
 	if f.options.DetectorParams, err = parseParams(strings.Join(f.params, " ")); err != nil {

@@ -204,6 +204,13 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 	}
 	f.options.Base.Classes = f.Inputs.Classes
 	readFeatureFacts(&f.options.Base, f.x.x)
+	if f.options.Base.Task == "" {
+		// A wrong file is the more likely mistake, so it is reported first.
+		if _, _, err := modelrows.OpenFeatures(func(string, ...any) {}, f.x.x, f.x.rows, f.weights, f.options.Last); err != nil {
+			return err
+		}
+		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
+	}
 	return f.readBoth(func(g rowSource) (fileRows, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {

@@ -3,8 +3,10 @@ package command
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
@@ -37,8 +39,8 @@ func (f *fitCall) printNotes(b *attach.Bundle) {
 			cmp.Or(f.cal.x, f.x.x), rows.CountOf(c.Repeated, c.NCal, "calibration row"), rows.Count(c.NCal-c.Repeated, "different row"))
 	}
 	if b.Base.Task == attach.Classification {
-		f.warnLabels(f.x.x, f.options.Batch)
-		f.warnLabels(f.cal.x, f.options.Cal)
+		warnLabels(w, f.x.x, f.options.Batch)
+		warnLabels(w, f.cal.x, f.options.Cal)
 	}
 	f.warnTargets(f.x.x, f.options.Batch, f.options.Targets)
 	f.warnTargets(f.cal.x, f.options.Cal, f.options.CalTargets)
@@ -63,14 +65,10 @@ func (f *fitCall) printNotes(b *attach.Bundle) {
 // warnTargets prints a warning if the targets are probably not those that the model
 // predicts.
 func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) {
-	if f.options.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
+	if b.Len() < fewTargets {
 		return
 	}
-	predicted, truth := make([]float64, b.Len()), make([]float64, b.Len())
-	for j := range targets.Cols {
-		for i := range truth {
-			predicted[i], truth[i] = float64(rows.Row(b.Logits, i)[j]), float64(rows.Row(targets, i)[j])
-		}
+	for j, r2 := range f.rSquared(b, targets) {
 		name := "the target"
 		if targets.Cols > 1 {
 			name = fmt.Sprintf("target %d", j)
@@ -78,10 +76,47 @@ func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) 
 		if len(f.options.Base.Targets) > 0 {
 			name = f.options.Base.Targets[j]
 		}
-		if r2 := stat.RSquaredFrom(predicted, truth, nil); r2 <= 0 && !math.IsInf(r2, -1) {
+		if r2 <= 0 && !math.IsInf(r2, -1) {
 			printf(f.stderr, "warning: %s: the model predicts %s worse than its mean would (R² %.3g): check units, and the order of rows and columns\n", path, name, r2)
 		}
 	}
+}
+
+// rSquared returns the R² of a regressor's predictions of each target, or nil if the
+// predictions or the targets are not known.
+func (f *fitCall) rSquared(b ood.Batch, targets blas32.General) []float64 {
+	if f.options.Base.Task != attach.Regression || b.Len() == 0 || b.Logits.Cols != targets.Cols {
+		return nil
+	}
+	all := make([]float64, targets.Cols)
+	predicted, truth := make([]float64, b.Len()), make([]float64, b.Len())
+	for j := range all {
+		for i := range truth {
+			predicted[i], truth[i] = float64(rows.Row(b.Logits, i)[j]), float64(rows.Row(targets, i)[j])
+		}
+		all[j] = stat.RSquaredFrom(predicted, truth, nil)
+	}
+	return all
+}
+
+// quality returns how right the model is on the rows of --x and of --cal, with the name of
+// the figure. Users then see a wrong preparation of inputs, and rows that the model was
+// trained on. The result is empty if the labels or targets are not known.
+func (f *fitCall) quality() (figure, values string) {
+	in := &f.options
+	var all []string
+	add := func(flag string, b ood.Batch, targets blas32.General) {
+		if in.Base.Task != attach.Regression {
+			if right, _ := countRight(b); b.Labels != nil && b.Logits.Rows > 0 {
+				figure, all = "accuracy", append(all, display.Percent(float64(right)/float64(b.Len()))+" on "+flag)
+			}
+		} else if r2 := f.rSquared(b, targets); len(r2) > 0 {
+			figure, all = "R²", append(all, display.Number(stat.Mean(r2, nil), 3)+" on "+flag)
+		}
+	}
+	add("--x", in.Batch, in.Targets)
+	add("--cal", in.Cal, in.CalTargets)
+	return figure, strings.Join(all, ", ")
 }
 
 // summarize prints what was fitted, one fact per line.
@@ -116,6 +151,9 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	}
 	if len(c.TrueClasses.Labels) > 0 {
 		line("sets", "level %g", c.Level)
+	}
+	if figure, values := f.quality(); values != "" {
+		line(figure, "%s", values)
 	}
 }
 
@@ -159,12 +197,12 @@ func countRight(b ood.Batch) (right int, chance float64) {
 }
 
 // warnLabels prints a warning if the labels probably belong to other classes or other rows.
-func (f *fitCall) warnLabels(path string, b ood.Batch) {
+func warnLabels(w io.Writer, path string, b ood.Batch) {
 	right, chance := countRight(b)
 	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {
 		return
 	}
 	if low, _ := hypothesis.Interval(right, b.Len(), .95); low <= chance {
-		printf(f.stderr, "warning: %s: the model is right on %d of %d rows, which is chance: check how classes are numbered, the order of rows, and --preprocess\n", path, right, b.Len())
+		printf(w, "warning: %s: the model is right on %d of %d rows, which is chance: check how classes are numbered, the order of rows, and --preprocess\n", path, right, b.Len())
 	}
 }

@@ -35,6 +35,7 @@ func addHint(err error, has, useful func(flag string) bool) error {
 	layer := (*batchparts.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
+	label := (*inputs.LabelError)(nil)
 	doubtful := (*inputs.DoubtError)(nil)
 	classNameErr := (*inputs.ClassNameError)(nil)
 	tooMany := errors.As(err, &columns) && columns.Have > columns.Takes
@@ -57,6 +58,8 @@ func addHint(err error, has, useful func(flag string) bool) error {
 		{tooMany && useful("target"), "", "name the target with --target, and other columns to leave out with --ignore"},
 		{tooMany, "", "leave columns out with --ignore"},
 		{errors.As(err, &classNameErr), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
+		{errors.Is(err, inputs.ErrNoFeatures), "task", "to run a model on its rows, give MODEL.onnx"},
+		{errors.As(err, &label), "keep-classes", "if it was trained on some of the classes, name these with --keep-classes, in the order of its outputs"},
 		{errors.As(err, &doubtful), "", "or leave the column out with --ignore, if it is not an input"},
 		{errors.As(err, &text), "text", "name the column with --text"},
 		{notAttach && kind.Rows() && has("x"), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},

@@ -18,32 +18,44 @@ import (
 // methodsFlags holds the flags of attach methods.
 type methodsFlags struct {
 	table
+	name                      string // the only method to print, or ""
 	intervals, json, markdown bool
 }
 
 func methodsCommand() *cli.Command {
 	l := &methodsFlags{}
+	withName := noEffect("with NAME", func() bool { return l.name != "" })
 	l.table = table{
-		{name: "intervals", dest: &l.intervals, usage: "list interval models, which `attach fit --interval` takes, instead of detectors"},
+		{name: "intervals", dest: &l.intervals, conflicts: []conflict{withName}, usage: "list interval models, which `attach fit --interval` takes, instead of detectors"},
 		{name: "json", dest: &l.json, usage: "print JSON"},
 		{name: "markdown", dest: &l.markdown, usage: "print the tables of docs/reference/methods.md",
-			conflicts: []conflict{noEffect("with --json", func() bool { return l.json }), noEffect("with --intervals", func() bool { return l.intervals })}},
+			conflicts: []conflict{withName, noEffect("with --json", func() bool { return l.json }), noEffect("with --intervals", func() bool { return l.intervals })}},
 	}.inGroup(groupOutput)
 	return l.command(cli.Command{
 		Name:  "methods",
 		Usage: "list detectors and interval models, with references and parameters",
 		Description: "A detector gives each input one score that grows with uncertainty. The default suits most models; docs/guides/which-method.md says when to choose another. " +
 			"The grid of a method is what `attach compare --sweep` measures.",
-		UsageText: "attach methods [--intervals] [--json]\nattach methods --markdown",
+		UsageText: "attach methods [--intervals] [--json]\nattach methods NAME [--json]\nattach methods --markdown",
 		CustomHelpTemplate: `attach methods
+# one method: what it computes, its parameters, and their defaults
+attach methods knn
 # interval models for regressors
 attach methods --intervals`,
-	}, argument{}, l.run)
+	}, argument{name: "NAME", dest: &l.name, optional: true, choices: methodNames(attach.Methods())}, l.run)
 }
+
+// How to set the parameters of detectors and of interval methods.
+const (
+	detectorAdvice = "Set a parameter with `attach fit --method NAME --param PARAMETER=VALUE`, for example --method bald --param dropout=0.2."
+	intervalAdvice = "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`."
+)
 
 func (l *methodsFlags) run(c *cli.Context) error {
 	w := c.App.Writer
 	switch {
+	case l.name != "":
+		return l.printOne(w)
 	case l.markdown:
 		_, err := io.WriteString(w, methodTables())
 		return err
@@ -54,11 +66,27 @@ func (l *methodsFlags) run(c *cli.Context) error {
 		for i := range methods {
 			methods[i].Grid = nil // not printed, because a grid can be long: that of gradient-boosting has 162 settings
 		}
-		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
+		return printMethods(w, methods, intervalAdvice)
 	case l.json:
 		return writeJSON(w, methodEntries(detectors()))
 	}
-	return printMethods(w, methodEntries(detectors()), "Set a parameter with `attach fit --method NAME --param PARAMETER=VALUE`, for example --method bald --param dropout=0.2.")
+	return printMethods(w, methodEntries(detectors()), detectorAdvice)
+}
+
+// printOne prints the method that the user named, or its JSON form.
+func (l *methodsFlags) printOne(w io.Writer) error {
+	m, ok := attach.MethodByName(l.name)
+	if !ok {
+		return usagef("method %q is not known; %s", l.name, suggest(l.name, methodNames(attach.Methods()), "`attach methods` lists the detectors, and `attach methods --intervals` the interval methods"))
+	}
+	entries := methodEntries([]ood.Method{m})
+	switch {
+	case l.json:
+		return writeJSON(w, entries[0])
+	case m.Needs.Targets:
+		return printMethods(w, entries, intervalAdvice)
+	}
+	return printMethods(w, entries, detectorAdvice)
 }
 
 // detectors returns the methods that score rows.
@@ -144,7 +172,8 @@ func printMethods(w io.Writer, methods []methodEntry, advice string) error {
 func methodTables() string {
 	defaults := func(m methodEntry) string { return "`" + m.Default.String() + "`" }
 	return methodTable("method | score", "sweep", methodEntries(detectors()), sweepOf) + "\n" +
-		methodTable("interval method | quantiles", "default", methodEntries(intervalMethods()), defaults)
+		methodTable("interval method | quantiles", "default", methodEntries(intervalMethods()), defaults) + "\n" +
+		parameterTable(methodEntries(attach.Methods()))
 }
 
 // methodTable describes methods in a table of Markdown, with one row each. The cells are
@@ -197,4 +226,21 @@ func sweepOf(m methodEntry) string {
 		return "–"
 	}
 	return strings.Join(all, "; ")
+}
+
+// parameterTable describes the parameters of methods in a table of Markdown. Methods
+// without parameters are left out. The last cell is the rest of Doc, after the sentences
+// that methodTable shows.
+func parameterTable(methods []methodEntry) string {
+	b := strings.Builder{}
+	b.WriteString("| method | defaults | details |\n|---|---|---|\n")
+	for _, m := range methods {
+		if len(m.Default) == 0 {
+			continue
+		}
+		_, rest := cutSentence(m.Doc)
+		_, details := cutSentence(rest)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", m.Name, m.Default, escapeCell(cmp.Or(details, "–")))
+	}
+	return b.String()
 }

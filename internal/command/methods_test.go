@@ -21,3 +21,15 @@ func TestMethodTable(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestParameterTable(t *testing.T) {
+	got := parameterTable(methodEntries([]ood.Method{
+		{Name: "norm", Doc: "The norm. Use it. It is |φ| to the power p.", Params: []ood.Param{{Name: "p", Default: 2.}}},
+		{Name: "short", Doc: "A score. Use it.", Params: []ood.Param{{Name: "k", Default: 1}}},
+		{Name: "coin", Doc: "Tossed. Never. Without parameters."},
+	}))
+	want := "| method | defaults | details |\n|---|---|---|\n| `norm` | `p=2` | It is \\|φ\\| to the power p. |\n| `short` | `k=1` | – |\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -505,6 +505,9 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(t.pick("from-features"), func(o *option) bool { return o.given }) && a.list == nil && len(rest) > 1 {
+			return usagef("unexpected argument %q; --from-features takes no value: name the file of features with --x", rest[1])
+		}
 		if err := cmp.Or(a.set(c, rest), t.checkRequired(c)); err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Sl
 			first := true
 			for b, err := range blocks {
 				if first && err == nil {
-					noteLayer(x, m.options.Weights, last, b, m.note)
+					err = checkLayer(x, m.options.Weights, last, b, m.note)
 				}
 				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
 					return

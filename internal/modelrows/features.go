@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
@@ -44,7 +47,9 @@ func OpenFeatures(note Note, path string, slice inputs.Slice, weights string, la
 	if err != nil {
 		return b, n, err
 	}
-	noteLayer(path, weights, last, b, note)
+	if err := checkLayer(path, weights, last, b, note); err != nil {
+		return ood.Batch{}, n, err
+	}
 	return withLogits(b, last), n, nil
 }
 
@@ -70,29 +75,46 @@ const (
 	// the last layer, relative to the norm of the logits. Rounding to half precision stays
 	// below it. A different layer exceeds it.
 	layerTolerance = .05
+	// otherLayer is the difference above which the weights belong to another layer. A
+	// number that is the same for all logits of a row does not count, because
+	// log-probabilities differ from logits by such a number.
+	otherLayer = .5
 )
 
-// noteLayer reports a note if the last layer does not compute the logits in b from the
-// features in b. Methods that read weights assume that it does.
-func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, note Note) {
+// checkLayer compares the logits in b with those that the last layer computes from the
+// features in b. Methods that read weights assume that they are equal. It reports a note if
+// they differ, and returns an error if the weights belong to another layer.
+func checkLayer(path, weights string, last *ood.Linear, b ood.Batch, note Note) error {
 	if last == nil || b.Features.Cols == 0 || b.Logits.Cols == 0 {
-		return
+		return nil
 	}
 	first := b.Features
 	first.Rows = min(first.Rows, layerRows)
 	computed := rows.Linear(first, last.Weight, last.Bias)
-	var squaredDifference, norm float64
+	var squaredDifference, norm, squaredDeviation, squaredSpread float64
 	for i := range computed.Rows {
-		for j := range computed.Cols {
-			z := float64(b.Logits.Data[i*b.Logits.Stride+j])
-			d := z - float64(computed.Data[i*computed.Stride+j])
-			squaredDifference, norm = squaredDifference+d*d, norm+z*z
+		z, difference := make([]float64, computed.Cols), make([]float64, computed.Cols)
+		for j := range z {
+			z[j] = float64(b.Logits.Data[i*b.Logits.Stride+j])
+			difference[j] = z[j] - float64(computed.Data[i*computed.Stride+j])
 		}
+		squaredDifference, norm = squaredDifference+floats.Dot(difference, difference), norm+floats.Dot(z, z)
+		if len(z) > 1 {
+			floats.AddConst(-stat.Mean(difference, nil), difference)
+			floats.AddConst(-stat.Mean(z, nil), z)
+		}
+		squaredDeviation, squaredSpread = squaredDeviation+floats.Dot(difference, difference), squaredSpread+floats.Dot(z, z)
 	}
-	if difference := math.Sqrt(squaredDifference / norm); squaredDifference > 0 && !(difference <= layerTolerance) {
-		note("note: %s: the logits differ by %.2g of their norm from those that the weights in %s compute from the features; methods that read weights need equal ones",
-			path, difference, weights)
+	difference := math.Sqrt(squaredDifference / norm)
+	switch {
+	case squaredDifference == 0 || difference <= layerTolerance:
+		return nil
+	case math.Sqrt(squaredDeviation/squaredSpread) > otherLayer:
+		return fmt.Errorf("%s: the logits differ by %.2g of their norm from those that the weights in %s compute from the features; give the weights of the layer that computed these logits, or none", path, difference, weights)
 	}
+	note("note: %s: the logits differ by %.2g of their norm from those that the weights in %s compute from the features; methods that read weights need equal ones",
+		path, difference, weights)
+	return nil
 }
 
 // FeatureGroups reads the groups of a slice of n precomputed rows. It returns nil if name is

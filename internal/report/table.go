@@ -176,6 +176,9 @@ func ComparisonText(r *compare.Report) string {
 		sets = ": " + strings.Join(mapSlice(r.OODSets, func(s compare.Set) string { return s.Name + " " + display.Count(s.Rows) }), ", ") + "; means over the sets"
 	}
 	line("%s, %s, %s%s", rows.Count(r.FitRows, "fit row"), rows.Count(r.TestRows, "in-distribution test row"), rows.Count(r.OODRows, "OOD row"), sets)
+	if r.ErrorRate != nil {
+		line("the model is right on %s of the test rows", display.Percent(1-*r.ErrorRate))
+	}
 	figures, bySet := comparisonTables(r, rankedMethods(r))
 	b.WriteString("\n" + figures.format())
 	if bySet.Rows != nil {

@@ -112,6 +112,9 @@ func storedNames(name string) []string {
 	return []string{name}
 }
 
+// ErrNoFeatures reports that a file of arrays has no features and no logits.
+var ErrNoFeatures = errors.New("it has neither features (or feat_list) nor logits (or logit_list)")
+
 func (f *featureFile) open(path string, expected []Widths) error {
 	z, err := openArrays(path)
 	if err != nil {
@@ -124,7 +127,7 @@ func (f *featureFile) open(path string, expected []Widths) error {
 	has := func(name string) bool { return slices.ContainsFunc(storedNames(name), z.Has) }
 	names := batchparts.Names(has, layers)
 	if !has("features") && !has("logits") {
-		return fmt.Errorf("%s: it has neither features (or feat_list) nor logits (or logit_list)", path)
+		return fmt.Errorf("%s: %w", path, ErrNoFeatures)
 	}
 	for i, firstMissing := 0, ""; layers && i < maxLayers; i++ {
 		if name := batchparts.Layer(i); !z.Has(name) {

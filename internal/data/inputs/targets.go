@@ -216,13 +216,20 @@ func ClassesOf(outputs int) int {
 	return outputs
 }
 
-// CheckLabels returns an error for the first label that is not a class of a model with the
+// LabelError reports a label that is not a class of the model.
+type LabelError struct{ row, label, classes int }
+
+func (e *LabelError) Error() string {
+	return fmt.Sprintf("row %d: label %d is out of range; the model has %d classes, numbered from 0", e.row, e.label, e.classes)
+}
+
+// CheckLabels returns a LabelError for the first label that is not a class of a model with the
 // given number of outputs. A label may be Unlabelled.
 func CheckLabels(labels []int, outputs int) error {
 	classes := ClassesOf(outputs)
 	for i, c := range labels {
 		if c != Unlabelled && (c < 0 || c >= classes) {
-			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)
+			return &LabelError{i, c, classes}
 		}
 	}
 	return nil
