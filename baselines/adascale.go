@@ -54,7 +54,7 @@ type adascale struct {
 	Kept    float64   `state:"kept,positive"`
 	Shifted float64   `state:"shifted,positive"`
 	Shift   float64   `state:"shift,least=0"`
-	Shifts  []float64 `state:"shifts[n],rising"` // shifts of the training rows
+	Shifts  []float64 `state:"shifts[n],rising"` // sorted shifts of the sampled training rows
 }
 
 // perturbation describes how inputs are perturbed.
@@ -63,7 +63,8 @@ type perturbation struct {
 	Epsilon float64 `state:"epsilon,least=0"`
 }
 
-// trainingRowsAtOnce is the largest number of inputs that the network gets in one run.
+// trainingRowsAtOnce is the largest number of training rows that the network gets in one
+// run.
 const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

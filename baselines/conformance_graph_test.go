@@ -23,8 +23,8 @@ import (
 var opsets = []int64{17, 9, 10, 13, 18}
 
 // graph checks that the graph of a method computes its scores. It tests the first
-// configuration in every operator set, and the others in the first set. If a method has no
-// graph, it must give a reason.
+// configuration in every operator set, and the other configurations only in the first set.
+// If a method has no graph, it must give a reason.
 func (c conformance) graph(t *testing.T) {
 	r := orttest.Open(t)
 	written := 0
@@ -133,13 +133,13 @@ func agree(t *testing.T, got, want []float64) bool {
 		t.Errorf("%d numbers, not %d", len(got), len(want))
 		return false
 	}
-	sizes := make([]float64, len(want))
+	magnitudes := make([]float64, len(want))
 	for i, v := range want {
-		sizes[i] = math.Abs(v)
+		magnitudes[i] = math.Abs(v)
 	}
-	slices.Sort(sizes)
+	slices.Sort(magnitudes)
 	for i, v := range want {
-		if !(math.Abs(got[i]-v) <= 1e-5*max(math.Abs(v), sizes[len(sizes)/2])) {
+		if !(math.Abs(got[i]-v) <= 1e-5*max(math.Abs(v), magnitudes[len(magnitudes)/2])) {
 			t.Errorf("number %d is %v in the graph, not %v", i, got[i], v)
 			return false
 		}

@@ -63,9 +63,9 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 	return back
 }
 
-// damagedState checks that Restore rejects a state if a part is missing or has another type
-// or an impossible shape. If numbers or lengths in a state are changed, Restore must reject
-// the state, or the scorer must not panic.
+// damagedState checks that Restore rejects a state if a part is missing, or has the wrong
+// type or an impossible shape. If numbers or lengths in a state are changed, Restore must
+// reject the state, or the scorer must not panic.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
 	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
@@ -103,7 +103,8 @@ func (c conformance) damagedState(t *testing.T) {
 			}
 		}
 	}
-	// If Restore accepts another number of features, the method must score such rows.
+	// If Restore accepts a different number of features, the method must score rows with that
+	// number.
 	if width, ok := whole.Params["width of features"].(float64); ok {
 		for _, other := range []float64{1, width - 1, width + 1} {
 			if back, err := restore(func(s rows.State) { s.Params["width of features"] = other }); err == nil {

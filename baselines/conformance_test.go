@@ -180,7 +180,7 @@ func score(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 }
 
 // predictions returns the scores of a detector, or the quantiles of an interval model
-// ordered by row, then by target.
+// ordered by row, then by target, then by level.
 func predictions(t *testing.T, s *fitting.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
 	if !s.Method().Needs.Targets {
@@ -504,8 +504,8 @@ func (c conformance) cancelled(t *testing.T) {
 // bound matches a bound of a parameter in an error message.
 var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
 
-// parameters checks that parameters are accepted exactly within the bounds of error
-// messages, and that missing parameters get their defaults.
+// parameters checks that parameters are accepted exactly within the bounds that error
+// messages state, and that missing parameters get their defaults.
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()

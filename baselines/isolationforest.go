@@ -34,7 +34,7 @@ type isolationForest struct {
 	Width   int         `state:"width,dim=features"`
 	Samples int         `state:"samples,least=1"`
 	Trees   trees.Trees `state:"trees"`
-	Paths   []float64   `state:"paths[leaves]"` // for each leaf, the splits on its path plus the expected splits to isolate its rows
+	Paths   []float64   `state:"paths[leaves]"` // for each leaf, the number of splits on its path plus the expected number to isolate its rows
 }
 
 func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -43,12 +43,12 @@ func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any,
 	for i := range all {
 		all[i] = i
 	}
-	number := p.Int("trees")
-	for k := range number {
+	treeCount := p.Int("trees")
+	for k := range treeCount {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		t.Progress(float64(k) / float64(number))
+		t.Progress(float64(k) / float64(treeCount))
 		rng := rand.New(rand.NewPCG(t.Seed, uint64(k)))
 		for i := range s.Samples {
 			j := i + rng.IntN(len(all)-i)

@@ -19,8 +19,8 @@ func logOdds(x []float32, w []float64, b float64) float64 {
 	return b
 }
 
-// logistic is a logistic regression problem with n rows x. The first negatives rows belong
-// to class 0, and the others to class 1. The solution w and b minimises (Σ
+// logistic is a logistic regression problem with n rows x. The first rows, whose number is
+// negatives, belong to class 0, and the rest to class 1. The solution w and b minimises (Σ
 // ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n, with + for class 0.
 type logistic struct {
 	x         blas32.General

@@ -36,8 +36,8 @@ type neco struct {
 	MaxLogit   bool           `state:"max_logit"`
 }
 
-// standardised holds the mean and scale of the features, and the spectrum of their
-// correlations.
+// standardised holds the mean of each feature, the factor that scales it to variance 1, and
+// the spectrum of the correlations.
 type standardised struct {
 	mean, scale     []float64 // one element per feature
 	*eigen.Spectrum           // eigendecomposition of the correlation matrix
@@ -58,7 +58,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return &neco{s.mean, s.scale, components, p["max_logit"].(bool)}, nil
 }
 
-// standardise returns the mean, the scale and the spectrum of the training features.
+// standardise returns the means, the factors and the spectrum of the training features.
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	m, err := memo.Moments(ctx, t, false)
 	if err != nil {

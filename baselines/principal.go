@@ -37,8 +37,8 @@ type mappedRows struct {
 }
 
 // fitPrincipal fits principal components to the training rows after mapRows has mapped them
-// to m dimensions. It keeps as many components as are needed to explain the fraction
-// "variance", but not all. The argument key identifies the map in the cache.
+// to m dimensions. It keeps the fewest components that explain the fraction "variance", but
+// at most m−1 of them, and at least one. The argument key identifies the map in the cache.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, mapRows func(blas32.General) blas64.General) (principal, error) {
 	s, err := memo.Cached(ctx, t.Batch, key, func() (*mappedRows, error) { return newMappedRows(ctx, t, m, mapRows) })
 	if err != nil {

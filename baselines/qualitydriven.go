@@ -43,8 +43,8 @@ func (d *qualityDriven) Restored() error {
 	return d.Check(0, 2)
 }
 
-// Quantiles implements ood.QuantileRegressor. Quantiles are linear between the two ends and
-// constant beyond. If the ends cross, they are swapped.
+// Quantiles implements ood.QuantileRegressor. Quantiles are linear in the level between the
+// two ends, and constant beyond them. If the ends cross, they are swapped.
 func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return d.EachRow(x, levels, d.Apply, func(t int, z, quantiles []float32) {
 		a, b := d.InUnits(t, z[0]), d.InUnits(t, z[1])

@@ -77,7 +77,8 @@ func (p part) batch() ood.Batch {
 	return b
 }
 
-// training returns the training data that the scores of r were fitted with.
+// training returns the training data that the detector or interval model of r was fitted
+// to.
 func (p problem) training(r reference) ood.Training {
 	t := ood.Training{
 		Batch: p.Train.batch(), Outliers: ood.Batch{Features: toMatrix(p.Train.Outliers)},

@@ -24,7 +24,7 @@ func stepRows(n int, seed uint64) (x, y blas32.General) {
 		row := x.Data[4*i : 4*i+4]
 		row[0], row[1], row[2] = 3*rng.Float32(), 2*rng.Float32()-1, rng.Float32()
 		row[3] = float32(math.NaN()) // this gap after the three columns must be ignored
-		v := float32(math.Floor(float64(row[0])) + stepsNoise(row)*rng.NormFloat64())
+		v := float32(math.Floor(float64(row[0])) + noiseDeviation(row)*rng.NormFloat64())
 		y.Data[3*i], y.Data[3*i+1] = v, -10*v
 	}
 	return x, y
@@ -39,7 +39,7 @@ func regression(x, y blas32.General, levels ...float64) ood.Training {
 	return ood.Training{Batch: ood.Batch{Features: x}, Targets: y, Levels: levels, Trainer: randomTrainer{}}
 }
 
-func stepsNoise(row []float32) float64 {
+func noiseDeviation(row []float32) float64 {
 	if row[1] > 0 {
 		return 2
 	}
@@ -61,7 +61,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 				var off float64
 				for i := range test.Rows {
 					row := test.Data[i*test.Stride:]
-					d := distuv.Normal{Mu: math.Floor(float64(row[0])), Sigma: stepsNoise(row)}
+					d := distuv.Normal{Mu: math.Floor(float64(row[0])), Sigma: noiseDeviation(row)}
 					for l, tau := range levels {
 						want := d.Quantile(tau)
 						if factor < 0 {

@@ -64,7 +64,8 @@ const (
 	logitsFloor   = .025
 )
 
-// weiperRows is the number of rows that are multiplied with the perturbed weights at once.
+// weiperRows is the largest number of rows that are multiplied by the perturbed weights at
+// once.
 const weiperRows = 64
 
 func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

@@ -180,8 +180,9 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 }
 
 // TestAuditBoundsBySimulation checks OutlierBounds with more rows than
-// TestAuditUnderExactDistribution can enumerate. The bounds must be violated with a
-// probability of at most delta, but not far below it, and must find most of the outliers.
+// TestAuditUnderExactDistribution can enumerate. The probability that the bounds are
+// violated must be at most delta, but not far below it. The bounds must find most of the
+// outliers.
 func TestAuditBoundsBySimulation(t *testing.T) {
 	const n, m, delta, trials = 200, 600, .2, 600
 	for _, outliers := range []int{0, 60} {

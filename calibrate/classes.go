@@ -22,7 +22,7 @@ type ClassCalibration struct {
 	Above  []float64 // total probability of the classes that rank above the true one
 	Ranks  []int     // number of classes that rank above the true one
 	Top    []float64 // largest probability of any class
-	Grown  []float64 // total probability of the classes that an ordinal set adds before the true one
+	Grown  []float64 // total probability of the classes that an ordinal set adds before the true class
 }
 
 // NewClassCalibration ranks the true class of each calibration row among all classes.

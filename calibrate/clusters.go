@@ -19,7 +19,7 @@ import (
 //
 // Cluster 0 holds the classes with too few used rows to estimate their quantile 1−α.
 // K-means clusters the other classes by quantiles of their scores. The number of clusters
-// is half the number of used rows of the smallest of these classes.
+// is half the number of used rows in the smallest of the other classes.
 func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) (cluster []int, used []bool) {
 	used = make([]bool, len(labels))
 	k := len(slices.Compact(slices.Sorted(slices.Values(labels))))

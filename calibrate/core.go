@@ -7,8 +7,8 @@ import "github.com/attach-uncertainty/attach/internal/fitting/conformal"
 // m·upperUnit.
 type baseInterval struct{ lo, hi, lowerUnit, upperUnit float64 }
 
-// score returns how far y lies outside the interval, in units of the nearer end and rounded
-// up. It is negative if y lies inside.
+// score returns how far y lies outside the interval, in units of the end that y is beyond,
+// and rounded up. It is negative if y lies inside.
 func (c baseInterval) score(y float64) float64 {
 	return max(divideUp(subtractUp(c.lo, y), c.lowerUnit), divideUp(subtractUp(y, c.hi), c.upperUnit))
 }

@@ -53,8 +53,8 @@ type Discoveries struct {
 // (n+1)).
 //
 // The discoveries in the Ranks of a group differ from the discoveries in all rows that
-// belong to the group. The FDR holds for each group, but can be higher for the discoveries
-// of several groups together.
+// belong to the group. The FDR of each group is at most FDR, but the FDR of the discoveries
+// of several groups together can be higher.
 //
 // The p-values of one calibration set are positively dependent (PRDS). Benjamini and
 // Hochberg's method controls the FDR for such p-values, and so does Storey's method if it

@@ -3,8 +3,9 @@
 // rate, prediction intervals (with one or two ends, by group, or for several targets at
 // once), predictive distributions, prediction sets, probabilities that a prediction is
 // right, and predictions accepted at a given error rate. Other statements are about many
-// rows: discoveries at a false discovery rate, all at once or one after another, bounds on
-// the number of outliers, and tests of a shift. A Monitor detects drift in a stream.
+// rows: discoveries at a false discovery rate (among all rows at once or in a stream),
+// bounds on the number of outliers, and tests of a shift. A Monitor detects drift in a
+// stream.
 //
 // Every guarantee comes from split conformal prediction. It needs calibration rows and new
 // rows that are exchangeable, and a model and detectors that were not fitted on the

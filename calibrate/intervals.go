@@ -87,11 +87,11 @@ type Intervals struct {
 // the quantile α or 1−α. All targets must have the same calibration rows. Without
 // calibration rows, intervals are infinite.
 //
-// The score of a calibration row is the distance of its target from the uncalibrated interval.
-// It is negative inside. The margin is the ⌈(1−α)(n+1)⌉-th smallest score of n calibration
-// rows, or +Inf if n is too small for α. Ends move outwards by the margin. If a negative
-// margin would make the ends cross, both become the midpoint, which can only increase
-// coverage.
+// The score of a calibration row is the distance of its target from the uncalibrated
+// interval, in units that IntervalOptions.Score selects. It is negative inside. The margin
+// is the ⌈(1−α)(n+1)⌉-th smallest score of n calibration rows, or +Inf if n is too small
+// for α. Ends move outwards by the margin, in the same units. If a negative margin would
+// make the ends cross, both become the midpoint, which can only increase coverage.
 //
 // Scores are rounded up and ends are rounded inwards, so, unless the ends would cross, an
 // interval contains exactly the targets whose score is at most the margin.

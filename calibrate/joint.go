@@ -9,8 +9,8 @@ import (
 // jointBox calibrates a box: one interval for each target, which together cover all targets
 // of a row. Scores holds, for each calibration row, the largest score of its targets, in
 // increasing order. With IntervalOptions.Joint, the score of a target is a fraction of the
-// width of its interval before calibration. With "cqr-m", it is a fraction of the distance
-// between an end and the median.
+// width of its interval before calibration. With "cqr-m", it is instead a fraction of the
+// distance between an end and the median.
 //
 // If the calibration rows and a new row are exchangeable, all targets of the new row lie in
 // their intervals with probability at least 1−α. This holds for any dependence between

@@ -22,10 +22,10 @@ import (
 //
 // If the rows are exchangeable with the calibration rows, the Monitor ever alarms at δ with
 // probability at most δ, however long the stream is. Exchangeable rows come from the same
-// source as the calibration rows and are independent of each other. In addition, the model
-// and the detector must not have been trained on the calibration rows or on rows of the
-// stream. Frames of a video are not exchangeable, and neither are repeated copies of a row.
-// The probability is over draws of the calibration rows and the stream together.
+// source as the calibration rows and are independent of each other. In addition, neither
+// the model nor the detector may have been trained on the calibration rows or on rows of
+// the stream. Frames of a video are not exchangeable, and neither are repeated copies of a
+// row. The probability is over draws of the calibration rows and the stream together.
 //
 // All rows are compared with the same calibration rows, so their p-values depend on each
 // other. Martingales that treat the p-values as independent raise false alarms far more often.
@@ -43,8 +43,8 @@ import (
 //
 // A Monitor continues after an alarm. To start again, make a new Monitor. The guarantee
 // holds for each Monitor separately: with a new Monitor each month, the probability of a
-// false alarm is at most δ each month. After a false alarm, another one is more likely,
-// because a new Monitor has the same calibration rows.
+// false alarm is at most δ each month. After a false alarm, a new Monitor with the same
+// calibration rows is more likely to raise another one.
 //
 // References: Vovk, Nouretdinov & Gammerman (2003), Testing Exchangeability On-Line;
 // Bates, Candès, Lei, Romano & Sesia (2023), Testing for Outliers with Conformal
@@ -120,7 +120,7 @@ func (m *Monitor) Add(score float64) error {
 
 // Merge adds the rows of another Monitor with the same calibration scores, as if they all
 // arrived now. For example, a replica hands over the Monitor of the last minute. Each row
-// must be added only once, so the replica continues with a new Monitor that has another
+// must be added only once, so the replica continues with a new Monitor that has a different
 // seed. Merge returns an error if the calibration scores differ. It also returns an error
 // if the seeds are equal, because different rows would then get the same random keys. Both
 // Monitors must have been made by NewMonitor.
@@ -230,10 +230,10 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 }
 
 // UnmarshalBinary replaces the state of the Monitor by a state that MarshalBinary wrote, in
-// this process or in another. The state includes the seed and the largest evidence so far,
-// which Alarm compares with 1/delta. The Monitor must have been made by NewMonitor.
-// UnmarshalBinary returns an error if the state is damaged or belongs to other calibration
-// scores.
+// this process or in a different one. The state includes the seed and the largest evidence
+// so far, which Alarm compares with 1/delta. The Monitor must have been made by NewMonitor.
+// UnmarshalBinary returns an error if the state is damaged or belongs to a Monitor with
+// different calibration scores.
 func (m *Monitor) UnmarshalBinary(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // row, in increasing order.
 //
 // A lower bound at α starts from the quantile α, and an upper bound from the quantile 1−α.
-// The guarantee holds for any other quantile too. A lower and an upper bound at α/2
+// The guarantee would hold for any other quantile too. A lower and an upper bound at α/2
 // together form a two-sided interval at α, with a separate margin for each end. This
 // interval is a little wider than the interval of the score "cqr".
 //

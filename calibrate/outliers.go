@@ -29,9 +29,10 @@ type OutlierBounds struct {
 //
 //	m₀ ≤ m̂ = max {i : i ≤ min_k c(k, i) + m − R(k)}
 //
-// The same quantiles bound the inliers with a p-value of at most j/(n+1) in a group. For k ≥
-// j, there are at most c(k, m̂) of them. For k < j, there are at most c(k, m̂) plus the number
-// of rows of the group with a p-value above k/(n+1) and at most j/(n+1).
+// The same quantiles bound the number of inliers of a group with a p-value of at most
+// j/(n+1). For each k ≥ j, this number is at most c(k, m̂). For each k < j, it is at most
+// c(k, m̂) plus the number of rows of the group with a p-value above k/(n+1) and at most
+// j/(n+1).
 //
 // This is closed testing (Goeman & Solari 2011): the hypothesis that a set of rows has only
 // inliers is rejected if one of the K counts is too large. Counts at small k detect a small

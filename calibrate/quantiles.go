@@ -2,11 +2,12 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/numeric/quantile"
 
-// QuantileCalibration holds the predicted quantiles of the calibration rows at several levels,
-// and the true values of one target. It holds quantiles instead of scores because scores
-// depend on the two levels of an interval, which are chosen after the fit. A quantile at
-// another level is interpolated linearly. Beyond the outermost Levels, quantiles are constant,
-// so only the margin widens an interval with a very small α.
+// QuantileCalibration holds the predicted quantiles of the calibration rows at several
+// levels, and the true values of one target. It holds quantiles instead of scores because
+// scores depend on the two levels of an interval, which are chosen after the fit. A
+// quantile at a level between two Levels is interpolated linearly. Beyond the outermost
+// Levels, quantiles are constant, so only the margin widens an interval with a very small
+// α.
 type QuantileCalibration struct {
 	Levels []float64 // increasing, in (0,1)
 	Grid   []float32 // predicted quantiles of n rows, n×len(Levels), increasing in each row

@@ -15,9 +15,10 @@ import (
 // independent. If the model was trained on the calibration rows, new rows look like outliers.
 // If scores tie, p-values are larger, and guarantees still hold.
 //
-// The ranks of the inliers then have a known joint distribution. All orders of the inliers and
-// the calibration rows are equally likely, so the ranks are draws from a Pólya urn. If c of
-// the first t ranks are k, the next rank is k with probability (1+c)/(n+1+t).
+// The ranks of the inliers then have a known joint distribution. All orders of the inliers
+// and the calibration rows are equally likely, so the ranks are draws from a Pólya urn. If
+// c of the first t inliers have rank k, the next inlier has rank k with probability
+// (1+c)/(n+1+t).
 //
 // Choose groups without a look at their rows, for example by folder. A group may also be a
 // predicted class. Its rows are exchangeable only with calibration rows of the same

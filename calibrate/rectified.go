@@ -13,8 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/trees"
 )
 
-// rectifier estimates a quantile of the score "cqr" for each row. A forest predicts the
-// quantile at level from the row's predicted quantiles. Without a forest, the estimate is 0.
+// rectifier estimates a quantile of the score "cqr" for each row. A forest predicts this
+// quantile, at the field level, from the predicted quantiles of the row. Without a forest,
+// the estimate is 0.
 type rectifier struct {
 	forest *trees.Forest
 	level  float64

@@ -96,7 +96,7 @@ func (o SetOptions) withDefaults() SetOptions {
 type rankedClass struct {
 	p     float64 // probability of the class
 	above float64 // total probability of the classes that rank above it, or that an ordinal set adds before it
-	rank  int     // number of the classes that above adds up
+	rank  int     // number of the classes whose probabilities the field above adds up
 	top   float64 // largest probability of any class
 }
 
@@ -281,10 +281,10 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 
 // PValues returns the p-value of each class in each row of logits, n×c and row-major. It
 // compares the score of the class with the scores of the calibration rows in the same part
-// (see Part). The p-value is the fraction of scores that are at least as large, where the
-// score of the class itself counts too. All p-values are 1 if the probabilities are
-// undefined. first is the number of the first row, as for Predict. The p-value of the true
-// class is at most α with probability at most α.
+// (see Part). The p-value is the fraction of scores that are at least as large as the score
+// of the class. The score of the class counts as one of them. All p-values are 1 if the
+// probabilities are undefined. first is the number of the first row, as for Predict. The
+// p-value of the true class is at most α with probability at most α.
 //
 // The classes with a p-value above α form the set that Predict returns at α. An exception
 // is smoothed LAC, which breaks ties in Predict but not in PValues.

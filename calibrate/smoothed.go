@@ -26,11 +26,11 @@ const (
 // randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cutoff
 // gets an open threshold, and other rows get a closed one.
 //
-// The cutoff makes coverage exact. The threshold is the k-th smallest of n calibration scores. Of
-// these scores, below are lower than the threshold and equal are equal to it. If a new row has
-// the same score, a random order of the tied rows gives it one of equal+1 places. The row is
-// covered if it comes before the k-th calibration row, which is the case for k−below of these
-// places.
+// The cutoff makes coverage exact. The threshold is the k-th smallest of n calibration
+// scores. Let below be the number of scores that are lower than the threshold, and equal
+// the number of scores that are equal to it. If a new row has the same score, a random
+// order of the tied rows gives it one of equal+1 places. The row is covered if it comes
+// before the k-th calibration row, which is the case for k−below of these places.
 //
 // This is the smoothed conformal predictor at α rounded down to a multiple of 1/(n+1). At such
 // a level, scores without ties need no τ.

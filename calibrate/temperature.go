@@ -17,10 +17,10 @@ const (
 )
 
 // Temperature returns the T for which softmax(z/T) has the smallest mean negative
-// log-likelihood on the calibration rows, with logits n×c and labels in [0,c). It returns 0
-// if the minimum is not between 0.05 and 20. This usually has one of two causes: every row
-// is classified correctly, so any smaller T is better, or the model is no better than
-// chance.
+// log-likelihood on the calibration rows, whose logits are n×c and whose labels are in
+// [0,c). It returns 0 if the minimum is not between 0.05 and 20. This usually has one of
+// two causes: every row is classified correctly, so any smaller T is better, or the model
+// is no better than chance.
 //
 // The likelihood is convex in 1/T. Newton's method, kept within a shrinking bracket, finds the
 // root of its derivative.

@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// VennAbers returns a function of top, the largest softmax probability of a row at temperature
-// 1. The function returns two probabilities that the most probable class is right, with p0 <
-// p1.
+// VennAbers returns a function of top, the largest softmax probability of a row at
+// temperature 1. The function returns two estimates, p0 < p1, of the probability that the
+// most probable class is right.
 //
 // An isotonic regression predicts from top whether a row is right. It is fitted to the
 // calibration rows and the new row together. p0 is its value for the new row if this row is
@@ -41,12 +41,13 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 
 // vennAbers holds what is needed to add a row to an isotonic regression of the calibration
 // rows. The rows have k distinct values of the largest probability. A block is a range of
-// values [from, to) for which a regression has the same result. The new row merges with
-// neighbouring blocks while they are out of order: the last block of a regression on the rows
-// below it, and the first block of a regression on the rows above it.
+// values [from, to) for which a regression has the same result. As long as the order is
+// violated, the new row merges with the block next to it: below, the last block of a
+// regression on the rows with lower values, and above, the first block of a regression on
+// the rows with higher values.
 type vennAbers struct {
 	values      []float64 // distinct largest probabilities, increasing
-	rows, right []int     // rows[i] and right[i] count the rows, and the right ones, with one of the first i values
+	rows, right []int     // rows[i] is the number of rows with one of the first i values, and right[i] the number of right ones among them
 	lastStart   []int     // lastStart[i] is the start of the last block of a regression on the first i values
 	firstEnd    []int     // firstEnd[i] is the end of the first block of a regression on the values from i on
 }

@@ -28,15 +28,15 @@ const (
 	// fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research Workers, section
 	// 21.1). With n components and weights w that sum to 1, it is −2n Σ w log p.
 	fisher = "fisher"
-	// harmonic is −log of the harmonic mean of the p-values (Wilson 2019,
-	// "The harmonic mean p-value for combining dependent tests").
+	// harmonic is −log of the weighted harmonic mean of the p-values (Wilson 2019, "The
+	// harmonic mean p-value for combining dependent tests").
 	harmonic = "harmonic"
 )
 
 // fusedMethod fuses two detectors that measure different properties of the features.
-// Certificates with unit norm measure the direction of the features from the class mean,
-// and ignore their length. ViM measures the part of the features outside their principal
-// components. Both detectors also use the logits.
+// Certificates with unit norm compare the direction of the features with that of the class
+// mean, and ignore their length. ViM measures the part of the features outside their
+// principal components. Both detectors also use the logits.
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
 // fusedLayersMethod fuses certificates of the last layer with two detectors on earlier
@@ -156,8 +156,8 @@ func Fused(name, combine string, components ...Component) ood.Method {
 // fusion holds the components of a fused method. It has not been fitted.
 type fusion []Component
 
-// weights returns the weights of the components, which sum to 1. They depend on the logits
-// of the training rows.
+// weights returns the weights of the components, which sum to 1. If a component has Unsure,
+// they depend on the logits of the training rows.
 func (f fusion) weights(logits blas32.General) []float64 {
 	var confidence, sum float64
 	for r := range logits.Rows {

@@ -11,9 +11,10 @@ import (
 // Batch holds n rows of all data that methods read. A field with its zero value is absent.
 type Batch struct {
 	// Features is n×h: the h inputs φ of the last linear layer or, for tree models, the table
-	// columns and the predictions. Package attach standardises the latter for methods.
+	// columns and the predictions. Package attach standardises the features of tree models
+	// before methods get them.
 	Features blas32.General
-	Logits   blas32.General // n×c, for c classes or targets
+	Logits   blas32.General // n×c for c classes or targets; n×1 for a binary classifier with a single logit
 	Labels   []int          // class index of each row, in [0,c) for c classes
 	// Inputs holds the inputs of the model for n rows. It is nil if they are unknown. When a
 	// method that runs the model scores rows, Inputs is an InputBlock.
@@ -77,8 +78,8 @@ func (b Batch) Slice(i, j int) Batch {
 	return s
 }
 
-// Select returns a copy of the picked rows, in that order. Like Slice, it panics if a row does
-// not exist.
+// Select returns a copy of the rows in picked, in the order of picked. Like Slice, it
+// panics if a row does not exist.
 func (b Batch) Select(picked []int) Batch {
 	s := b.mapMatrices(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {

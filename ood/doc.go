@@ -23,7 +23,7 @@
 //	least=N      numbers of at least N
 //	positive     numbers above 0
 //	below=N      numbers below N
-//	rising       numbers of which none is smaller than the one before
+//	rising       numbers that never decrease
 //	dim=h        a number equal to the length called h
 //	of=a|b       one of these strings
 //	optional     may be empty

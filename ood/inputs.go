@@ -43,9 +43,9 @@ type Tensor struct {
 	Shape   []int     // the number of rows, then the shape of one row
 	Data    []float32 // row-major; whole numbers if the input is of an integer type
 	Strings []string  // texts, instead of Data, if the input is of type string
-	// Lengths, if not nil, holds the length of each row along its first axis. Shape then has
-	// the largest length, and Data or Strings holds the rows one after another, without
-	// padding.
+	// Lengths, if not nil, holds the length of each row along its first axis. Shape[1] is
+	// then the length of padded rows, which no length exceeds, but Data or Strings holds the
+	// rows one after another, without padding.
 	Lengths []int
 }
 

@@ -19,14 +19,14 @@ type Training struct {
 	Trainer train.Trainer
 	// InputScale is the scale of the inputs of the model after preprocessing.
 	InputScale InputScale
-	Outliers   Batch // OOD rows, only for oracles, which show how well OOD rows can be detected if some are known
+	Outliers   Batch // OOD rows, only for oracles, which show how well OOD rows can be detected if some of them are known
 	// Targets holds n rows of t targets, n×t, for interval methods.
 	Targets blas32.General
 	// Levels, each in (0,1), are the quantile levels that are needed, for example α/2 and
 	// 1−α/2. Only methods that fit each level separately use them.
 	Levels []float64
-	// Validation and ValidationTargets hold features and targets of rows on which a trained
-	// network chooses the epoch whose weights it keeps. They may be empty. Nothing is fitted
+	// Validation and ValidationTargets hold the features and targets of rows used to choose
+	// the epoch whose weights a trained network keeps. They may be empty. Nothing is fitted
 	// to them, but a coverage guarantee still needs other rows for calibration.
 	Validation, ValidationTargets blas32.General
 	// Regression reports whether the model is a regressor. Some methods train with a loss for

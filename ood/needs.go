@@ -22,7 +22,7 @@ type Needs struct {
 	Ends     bool // Training.Levels with exactly two levels, for the ends of an interval
 }
 
-// NeedError is the error if a method needs data that are missing.
+// NeedError reports that a method needs data that are missing.
 type NeedError struct {
 	Method string // name of the method
 	Need   Needs  // only the missing data

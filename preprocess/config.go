@@ -24,8 +24,9 @@ var shortestEdgeProcessors = []string{"CLIP", "ConvNext", "Levit", "MobileNet", 
 // Parse reads the JSON object of a preprocessor_config.json file.
 //
 // Unknown keys are ignored. However, an unknown step that is switched on (a do_… key with
-// true) is an error, and so is a non-empty object without any known key. If a known key has
-// the wrong type or is out of range, the error names the key.
+// true) is an error unless it only changes labels. A non-empty object without any known key
+// is an error, too. If a known key has the wrong type or is out of range, the error names
+// the key.
 //
 // If do_rescale is absent, images are rescaled by 1/255, because all of Hugging Face's
 // image processors do so. If another do_… key is absent, its step is applied if its

@@ -48,9 +48,9 @@ type Options struct {
 	// layer_1 and so on, or columns of single numbers: first those of the features, then of
 	// the logits, then of the layers. Features may be the columns that Base.Columns names.
 	Network Network
-	// Targets names the columns with labels or targets, such as those in Base.Targets, or
-	// is "last". Rows then have Labels or Targets, which evaluate.Rows needs. Rows whose
-	// target is empty or NaN are left out. Labels can be names of classes.
+	// Targets names the columns with labels or targets, such as those in Base.Targets, or is
+	// "last" for the last column. Rows then have Labels or Targets, which evaluate.Rows
+	// needs. Rows whose target is empty or NaN are left out. Labels can be names of classes.
 	Targets []string
 	// Groups names the column with the group of each row. It is required if intervals are
 	// calibrated by group. If they are not, evaluate.Rows still reports by group, but
@@ -88,8 +88,8 @@ type Table struct {
 // Open opens the table at path for a .attach file. It reads the whole file once, so a cell
 // that is not a number where the model needs one is reported before any row is predicted.
 // Errors name the file, the line and the column. A category that the model does not know is
-// an error of the model, when its block of rows runs. The error for a table without rows
-// wraps [ErrEmpty].
+// only reported later, when the model runs on the block that contains it. The error for a
+// table without rows wraps [ErrEmpty].
 //
 // Columns are found by their names, in any order, and other columns are allowed. A file
 // without a header must have the columns in the order of the fit. The first line of a text

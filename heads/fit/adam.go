@@ -18,7 +18,9 @@ const (
 //	v ← β₂v + g²
 //	w ← w − rate·m / (√v + ε′)
 //
-// The inputs rate and ε′ include the learning rate and the bias correction of step t.
+// The inputs rate and ε′ include the bias correction of step t. The input rate also
+// includes the learning rate if all models have the same one. Otherwise, the input rates
+// holds the learning rates, and the update is multiplied by them.
 
 // adamInputs holds the names of the graph inputs that the optimiser reads.
 type adamInputs struct {

@@ -129,8 +129,8 @@ func (e *Engine) train(ctx context.Context, p *plan) ([]train.Network, error) {
 	return t.run(ctx)
 }
 
-// smallStep is a number of multiplications in a step. For fewer, a second thread costs more
-// time than it saves.
+// smallStep is the number of multiplications in a step below which a second thread costs
+// more time than it saves.
 const smallStep = 2 << 20
 
 func (e *Engine) threads(p *plan) int {

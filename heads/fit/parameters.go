@@ -9,12 +9,12 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// parameter describes a weight matrix, a bias, or both in one matrix, for all models. Each
-// model has rows×out numbers of it.
+// parameter describes a weight matrix, a bias, or both in one matrix, for all models. For
+// each model, the parameter consists of rows×out numbers.
 type parameter struct {
 	in, out int // number of inputs and outputs of the layer
 	weight  bool
-	bias    bool // it is or contains a bias; a folded bias is the last row of the weight matrix
+	bias    bool // whether the parameter is or contains a bias; a folded bias is the last row of the weight matrix
 	// offset is the start of the parameter in the flat vector. The flat vector holds one
 	// parameter after another, and each parameter model by model.
 	offset int

@@ -35,7 +35,7 @@ type training struct {
 	validation *validation // nil without validation rows
 
 	tensors      tensors
-	sharedInputs []*ort.Tensor // graph inputs that all steppers share; they follow the state
+	sharedInputs []*ort.Tensor // graph inputs that all steppers share; they come after the tensors of the state
 	lossTensor   *ort.Tensor
 }
 

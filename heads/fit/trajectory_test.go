@@ -74,9 +74,9 @@ func (c *trajectory) problem() train.Problem {
 	return p
 }
 
-// TestTrajectory checks losses and weights against PyTorch step by step. The model is
-// trained separately, together with a model of the same seed, and together with a model of
-// another seed.
+// TestTrajectory checks losses and weights against PyTorch step by step. It trains the
+// model three times: alone, together with a model that has the same seed, and together with
+// a model that has a different seed.
 func TestTrajectory(t *testing.T) {
 	raw, err := os.ReadFile("testdata/trajectory.json")
 	if err != nil {

@@ -52,8 +52,9 @@ func checkValidation(p train.Problem, v train.Validation) error {
 	return errors.Join(rows.CheckFinite("x to validate on", v.X), rows.CheckFinite("y to validate on", v.Y))
 }
 
-// validationFloats limits the numbers in the widest layer of all models for a block of
-// rows.
+// validationFloats limits how many numbers the widest layer has, for a block of rows and
+// all models together. A block of 64 rows may exceed it, and so may the block of the loss
+// "quality-driven".
 const validationFloats = 2 << 20
 
 func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, error) {

@@ -23,7 +23,7 @@ import (
 //     s = softplus(v) + 1e-3;
 //   - "quality-driven" trades the width of intervals against their coverage
 //     (Pearce et al. 2018): a network has the two outputs L and U for one
-//     target, and Problem.Levels are the two levels they stand for.
+//     target, and Problem.Levels holds the levels of L and U.
 //
 // The loss "quality-driven" is computed for a batch of n rows:
 //
@@ -108,8 +108,8 @@ type ModelConfig struct {
 	Seed uint64
 	// LearningRate is the learning rate of Adam (β₁ 0.9, β₂ 0.999, ε 1e-8).
 	LearningRate float64
-	// WeightDecay is the factor of L2 regularisation: WeightDecay·w is added to the
-	// gradient of the weights w.
+	// WeightDecay is the factor of L2 regularisation: WeightDecay·w is added to the gradient
+	// of the weights and biases w.
 	WeightDecay float64
 	// Dropout is the probability that a hidden unit is dropped during training.
 	Dropout float64
@@ -124,8 +124,8 @@ type ModelConfig struct {
 	GradientPenalty float64
 	// Diversity is the weight λ of the penalty λ·mean((S−I)²). It keeps outputs different
 	// from each other and from constants. S is the second moment of the outputs, without
-	// dropout, on rows of standard normal noise. There are as many of these rows as in a
-	// mini-batch. For a linear network without bias, the expectation of S is CᵀC, as in
+	// dropout, on rows of standard normal noise. There are as many of these rows as a full
+	// mini-batch has. For a linear network without bias, the expectation of S is CᵀC, as in
 	// Orthonormal.
 	//
 	// GradientPenalty and Diversity cannot be combined with Conditional.

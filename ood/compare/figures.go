@@ -18,11 +18,11 @@ type Metrics struct {
 	// false-positive rate on the ROC curve with a true-positive rate of at least 0.95. Lower
 	// is better. Papers whose positive class is in-distribution report FPR95In instead.
 	FPR95 float64 `json:"fpr95"`
-	// AUPRIn is the average precision if in-distribution is the positive class and scores are
-	// negated. Higher is better.
+	// AUPRIn is the average precision with in-distribution rows as the positive class, for
+	// negated scores. Higher is better.
 	AUPRIn float64 `json:"aupr_in"`
-	// AUPROut is the average precision if out-of-distribution is the positive class. Higher is
-	// better.
+	// AUPROut is the average precision with out-of-distribution rows as the positive class.
+	// Higher is better.
 	AUPROut float64 `json:"aupr_out"`
 	// FPR95In is the fraction of out-of-distribution rows that are accepted at the threshold
 	// that accepts at least 95 % of the in-distribution rows. OpenOOD and most papers on

@@ -165,8 +165,8 @@ func TestCompareParallel(t *testing.T) {
 	}
 }
 
-// TestOracleOnSets checks that an oracle is fitted on some rows of the sets and measured
-// on the others, with at least one row of each set.
+// TestOracleOnSets checks that an oracle is fitted on some rows of the sets and measured on
+// the other rows, with at least one row of each set.
 func TestOracleOnSets(t *testing.T) {
 	var fitted []float32
 	c := withSets(oracleMethod(&fitted))

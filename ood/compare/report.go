@@ -10,9 +10,9 @@ import (
 // Report is the result of a comparison. Its JSON form is stable: keys keep their names and
 // order, and no number is NaN or infinite.
 type Report struct {
-	Model string `json:"model"` // file of the model; Run leaves it to the caller
-	// ModelSHA256 is the SHA-256 of the model in hexadecimal digits. Run leaves it to the
-	// caller.
+	Model string `json:"model"` // file of the model; Run leaves it empty for the caller to set
+	// ModelSHA256 is the SHA-256 of the model in hexadecimal digits. Run leaves it empty for
+	// the caller to set.
 	ModelSHA256 string `json:"model_sha256,omitempty"`
 	FitRows     int    `json:"fit_rows"`
 	TestRows    int    `json:"test_rows"`
@@ -52,8 +52,8 @@ type MethodReport struct {
 	// as "inserted dropout". Otherwise it is empty and absent from the JSON form.
 	Variant string `json:"variant,omitempty"`
 
-	// Summaries holds the summaries over the configurations. The JSON form has their keys at
-	// this level.
+	// Summaries holds the summaries over the configurations. In the JSON form, its fields are
+	// inlined.
 	Summaries
 	AURC Summary `json:"aurc,omitzero"` // absent if it is unknown which predictions of the model are wrong
 	// CI holds confidence intervals of the means over configurations.
@@ -77,7 +77,7 @@ type MethodReport struct {
 // Config holds the results of one configuration.
 type Config struct {
 	Params ood.Params `json:"params"`
-	// Metrics holds the means over the sets. The JSON form has their keys at this level.
+	// Metrics holds the means over the sets. In the JSON form, its fields are inlined.
 	Metrics
 	// AURC is the area under the risk–coverage curve of the in-distribution rows, in which
 	// risk is the error rate of the model. It is nil if the errors of the model are unknown.

@@ -34,8 +34,9 @@ func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	return all, single, grouped
 }
 
-// metrics returns the metrics of a configuration, followed by the metrics of each resample.
-// The in-distribution rows of a resample are the same for all sets.
+// metrics returns the metrics of a configuration, followed by the metrics of each resample,
+// each averaged over the sets of the view. The in-distribution rows of a resample are the
+// same for all sets.
 func (v view) metrics(r result) []measure.Metrics {
 	bySet := make([][]measure.Metrics, len(v.sets))
 	for i, k := range v.sets {

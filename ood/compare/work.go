@@ -39,7 +39,7 @@ type result struct {
 	fit, score time.Duration
 
 	metrics [][]measure.Metrics // for each set: the metrics of the rows, then of each resample
-	aurc    []float64           // one for each resample
+	aurc    []float64           // AURC of each resample
 }
 
 func (c Options) newMethodRun(m ood.Method, wrong []bool) *methodRun {

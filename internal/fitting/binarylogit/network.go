@@ -48,10 +48,10 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 // (0, z).
 func pairSlope(of ood.Scalar, z float64) float64 {
 	t := cmp.Or(of.Temperature, 1)
-	probabilityOne := 1 / (1 + math.Exp(-z/t)) // probability of class 1
+	positiveProbability := 1 / (1 + math.Exp(-z/t)) // probability of class 1
 	slope := 1.
 	if of.Softmax {
-		slope = probabilityOne * (1 - probabilityOne) / t
+		slope = positiveProbability * (1 - positiveProbability) / t
 	}
 	switch {
 	case of.Sum:
@@ -75,7 +75,7 @@ func pairSlope(of ood.Scalar, z float64) float64 {
 		}
 		return slope * float64(of.Index)
 	case z > 0:
-		return (1 - probabilityOne) / t
+		return (1 - positiveProbability) / t
 	}
-	return -probabilityOne / t
+	return -positiveProbability / t
 }
