@@ -26,9 +26,8 @@ import (
 //
 // With n calibration rows, no p-value is below 1/(n+1), and γ(t) decreases a little faster
 // than 1/t. For example, with 10,000 calibration rows and an FDR of 0.1, discoveries are
-// impossible after 41 rows without a discovery. Horizon keeps Level above 1/(n+1) for
-// longer. Use Ranks to find discoveries among many rows at once, for example among the rows
-// of one day.
+// impossible after 41 rows without a discovery. Horizon keeps Level higher for longer. Use
+// Ranks to find discoveries among many rows at once, for example among the rows of one day.
 //
 // If LORD is set, the rule is LORD++ (levels based on recent discoveries), which makes more
 // discoveries. If rows t₁, t₂, … are the discoveries so far, the level of row t is

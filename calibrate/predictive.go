@@ -42,11 +42,11 @@ func (d Distribution) CDF(y, tau float64) float64 {
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
 
-// Quantile returns the largest lower bound of the targets y with Q(y, τ) ≥ level. This y
-// has the ⌈level·(n+1)−τ⌉-th smallest score of n calibration rows. If there is no such
-// score, Quantile returns −Inf or +Inf. With τ=0, a target is at most Quantile with
-// probability at least level. With τ=1, a target is less than Quantile with probability at
-// most level. Quantile panics unless level and τ are in [0,1].
+// Quantile returns the infimum of the targets y for which Q(y, τ) is at least level. It has
+// the ⌈level·(n+1)−τ⌉-th smallest score of n calibration rows. If there is no such score,
+// Quantile returns −Inf or +Inf. With τ=0, a target is at most Quantile with probability at
+// least level. With τ=1, a target is less than Quantile with probability at most level.
+// Quantile panics unless level and τ are in [0,1].
 func (d Distribution) Quantile(level, tau float64) float64 {
 	checkTau(tau)
 	if !(level >= 0 && level <= 1) {

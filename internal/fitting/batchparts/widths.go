@@ -36,7 +36,7 @@ func (w Widths) Layers() int {
 // WidthError is an error about rows with a wrong number of columns or of earlier layers.
 type WidthError struct {
 	Rows string // which rows, for example "the rows"
-	Says string // the source of Want, for example "the fit used"
+	Says string // the source of Want as a clause, for example "the fit used"
 	Part string // name of the part, or "earlier layers"
 	Have int
 	Want int

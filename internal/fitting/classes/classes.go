@@ -94,8 +94,9 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 	return assign(t)
 }
 
-// Moments returns the moments of the selected rows about their class means. If t is the
-// part of a larger training, they are derived from the moments of all rows.
+// Moments returns the moments of the selected rows about their class means. If t is a part
+// of a larger training, its moments are derived from the moments of all rows of that
+// training.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
 	return memo.Cached(ctx, t.Batch, c, func() (*moments.Moments, error) {
 		all, held, wholeCtx := memo.Whole(ctx, t)
@@ -144,9 +145,9 @@ func Radial() []ood.Param {
 
 // Scaled returns the cloud with the exponent that the parameters of Radial select. If the
 // parameter "exponent" is 0, Scaled chooses among steps of 0.25 up to 1.5 by an experiment.
-// It fits four fifths of the rows and holds out the others. The best exponent separates
-// held-out rows best from midpoints between held-out rows of different classes. If
-// exponents are equally good, it prefers 1. With fewer than 10 rows, the exponent is 1.
+// It fits class means to four fifths of the rows and holds out the rest. The best exponent
+// separates held-out rows best from midpoints between held-out rows of different classes.
+// If exponents are equally good, it prefers 1. With fewer than 10 rows, the exponent is 1.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
 	switch {

@@ -15,8 +15,8 @@ import (
 type store struct {
 	rows    identity
 	results sync.Map
-	// The other fields are set if the rows are a part of a larger training. Then whole is
-	// that training, and parent is the store of its rows. The indices in held are the rows
+	// The following fields are set only if the rows are a part of a larger training. Then
+	// whole is the larger training, and parent is the store of its rows. held lists the rows
 	// of whole that the part lacks.
 	whole  *ood.Training
 	parent *store

@@ -89,7 +89,7 @@ type gridEvaluator struct {
 	input   []float64        // value of levelInput for each level
 	x       train.Layer      // the first layer without its weights for the level
 	level   []float32        // weights of the first layer for the level
-	first   blas32.General   // product of each row with x
+	first   blas32.General   // product of each input row with the weights in the field x
 	hidden  []blas32.General // output of each layer but the last, for each pair of a row and a level
 }
 

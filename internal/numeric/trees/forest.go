@@ -29,7 +29,7 @@ type Forest struct {
 	// Sizes holds the number of members of each leaf of each tree.
 	Sizes []int32 `state:"sizes[leaves],least=1"`
 	// Members holds the members of all leaves as indices into Values. Indices increase within
-	// a leaf. A row that the bootstrap drew several times is a member as often.
+	// a leaf. A row that the bootstrap drew several times is a member that many times.
 	Members []int32 `state:"members[members],least=0"`
 
 	index

@@ -199,8 +199,8 @@ func TestMakeBins(t *testing.T) {
 	}
 }
 
-// TestNodesTryOtherColumns checks that a node that draws only constant columns tries others.
-// Only one of the columns is not constant.
+// TestNodesTryOtherColumns checks that a node that draws only constant columns tries other
+// columns. Only one column is not constant.
 func TestNodesTryOtherColumns(t *testing.T) {
 	x := blas32.General{Rows: 40, Cols: 6, Stride: 6, Data: make([]float32, 240)}
 	y := make([]float32, 40)

@@ -260,8 +260,8 @@ func (g *grower) chooseSplit(n *node, c int) {
 	}
 }
 
-// minParallelElements is the number of elements from which on a search of the columns of a
-// node uses several goroutines.
+// minParallelElements is the smallest number of elements (rows times columns) of a node
+// whose columns several goroutines search.
 const minParallelElements = 1 << 14
 
 // forEachColumn calls f for every column, in parallel if the node has many rows.

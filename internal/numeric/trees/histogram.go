@@ -39,8 +39,8 @@ func newHistogram(g *grower) *histogram {
 	return h
 }
 
-// keepsCells reports whether n keeps its histograms. Small nodes do not. No node does if
-// nodes search only some columns, or if a column has more than maxBins bins.
+// keepsCells reports whether n keeps its histograms. Small nodes do not. No node keeps them
+// if nodes search only some columns, or if a column has more than maxBins bins.
 func (h *histogram) keepsCells(n *node) bool {
 	return n.rows() >= minKeptRows && h.columnsPerNode == h.data.cols && h.columnBins <= maxBins
 }
