@@ -410,6 +410,10 @@ func (w *graphWriter) writeMetadata() {
 	if b.Preprocess != nil {
 		note("preprocess", string(b.Preprocess))
 	}
+	if b.Profile != nil {
+		profile, _ := b.Profile.Encode() // a profile of a fit can be encoded
+		note("profile", string(profile))
+	}
 	if b.Base.SHA256 != "" {
 		note("base_sha256", b.Base.SHA256)
 	}
