@@ -34,7 +34,7 @@ type SetOptions struct {
 	//     larger sets, and sets are never empty unless smoothed. Some implementations add p_c
 	//     itself, but sets would then lack classes with a very high probability.
 	//   - "raps": "aps" plus a penalty for each rank beyond Free. Fewer sets are large.
-	//   - "saps": 0 for the most probable class. The score of another class is the largest
+	//   - "saps": 0 for the most probable class. The score of any other class is the largest
 	//     probability plus a penalty for each rank beyond the second. It depends on no other
 	//     probability.
 	//   - "ordinal": for classes whose numbers have an order. The score is the total

@@ -70,7 +70,7 @@ func names(all Parts) string {
 
 // Validate returns an error unless all parts of a batch are valid matrices with the same
 // number of rows. If there are inputs, hashes or labels, each row must have one. Labels
-// must not be negative. If there are c logits, they must be below c.
+// must not be negative. If there are c logits, labels must be below c.
 func Validate(b ood.Batch) error {
 	n := b.Len()
 	for _, p := range Of(&b) {

@@ -62,8 +62,9 @@ func Layer(i int) string {
 	return fmt.Sprintf("layer_%d", i)
 }
 
-// Names returns the names of the parts that has reports. If layers is set, it includes the
-// earlier layers before the first one that is missing.
+// Names returns the names of the parts for which has returns true. If layers is set, the
+// result includes the earlier layers that come before the first one for which has returns
+// false.
 func Names(has func(name string) bool, layers bool) []string {
 	names := make([]string, 0, 8)
 	for _, name := range [...]string{"features", "logits", "gaps"} {

@@ -19,8 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// assignment holds the class of each training row. It numbers the classes that have rows
-// from 0.
+// assignment holds the class of each training row. Classes without rows have no number, and
+// the other classes are numbered from 0.
 type assignment struct {
 	class []int // one class for each row
 	n     int   // number of classes

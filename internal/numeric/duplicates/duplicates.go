@@ -13,9 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// Reference holds rows, and the distance within which two rows count as copies. The distance
-// is chosen such that an independent new row is within it of one of the rows with probability
-// Chance. Columns are scaled by their standard deviations.
+// Reference holds rows, and the distance within which two rows count as copies. The
+// distance is chosen so that an independent new row counts as a copy of some row with
+// probability Chance. Columns are scaled by their standard deviations.
 //
 // The distance is extrapolated from the distances of rows to their nearest and second nearest
 // row. The ratio of these distances gives the number of dimensions d that the rows fill (Facco
@@ -164,9 +164,9 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	return matches, err
 }
 
-// Groups finds copies among the rows of x, n×h. A copy nearly equals an earlier row, and same
-// must confirm the pair, for example by comparing the inputs from which the features were
-// computed. Each group is a row followed by its copies.
+// Groups finds copies among the rows of x, n×h. A copy nearly equals an earlier row, and
+// the function same must confirm the pair, for example by comparing the inputs from which
+// the features were computed. Each group is a row followed by its copies.
 //
 // A copy is compared only with the first row of a group, so a chain of small differences does
 // not join different rows. If a row is a copy of several rows, it belongs to the first of

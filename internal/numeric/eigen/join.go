@@ -59,8 +59,8 @@ func (c *solver) join(j *coupledProblem) {
 
 // positions returns a position for each active eigenvector. Vectors with entries only in
 // the upper half come first, then those with entries in both halves, then those with
-// entries only in the lower half. Positions below upper have entries in the upper half, and
-// positions from lower on have entries in the lower half.
+// entries only in the lower half. Vectors at positions below upper have entries in the
+// upper half, and vectors at positions of at least lower have entries in the lower half.
 func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 	var count, next [3]int
 	for _, s := range j.support {
@@ -129,9 +129,9 @@ func (j *coupledProblem) solve(values []float64, vectors blas64.General, positio
 	})
 }
 
-// multiplyFactors multiplies products by the factors of eigenvalue i. products[t] accumulates
-// the square of entry from+t of z. gaps are the differences between d and the eigenvalue, from
-// index from on.
+// multiplyFactors multiplies products by the factors of eigenvalue i. products[t]
+// accumulates the square of entry from+t of z. gaps[t] is the difference between element
+// from+t of d and the eigenvalue.
 func (j *coupledProblem) multiplyFactors(products, gaps []float64, from, i int) {
 	d := j.d[from : from+len(products)]
 	gaps = gaps[:len(products)]

@@ -111,8 +111,8 @@ func (p *panel) reflect(j int) {
 	blas64.Axpy(-p.tau[j]/2*blas64.Dot(wTail, u), u, wTail)
 }
 
-// update applies the panel to the rows from next on. pairs is memory for V above W and for W
-// above V.
+// update applies the panel to row next and the rows after it. pairs is memory for V above W
+// and for W above V.
 func (p *panel) update(next int, pairs [2][]float64) {
 	n, rows, width := p.n, next-p.start, p.n-next
 	v, w := p.pending(next, next)

@@ -95,7 +95,7 @@ const (
 	// because correlated terms cancel. If this sum, averaged over the columns, is at most
 	// maxAmplification, the rounding error of a whitened variance is about 1e-5.
 	maxAmplification = 1e4
-	// minSingle is the number of elements of P from which on float32 saves time.
+	// minSingle is the smallest number of elements of P for which float32 saves time.
 	minSingle = 1 << 12
 )
 

@@ -7,7 +7,7 @@ type ClassShare struct {
 	Calibration, Audited float64 // fraction of the rows with this predicted class; NaN without rows
 
 	// PValue is the adjusted p-value of the hypothesis that the class is equally frequent in
-	// both.
+	// both sets of rows.
 	PValue float64
 }
 

@@ -63,14 +63,14 @@ const maxRows = 1 << 20
 // the power, because the power can fall again.
 const extraCounts = 5
 
-// RowsFor returns the smallest number of new rows for which, and for all larger numbers, Power
-// is at least power. It returns 0 if this number exceeds a million.
+// RowsFor returns the smallest number of new rows such that Power is at least power for
+// this number and for all larger numbers. It returns 0 if this number exceeds a million.
 func (m Misses) RowsFor(power, probability, p float64) int {
 	return rowsFor(m.AtLeast, power, probability, p)
 }
 
-// rowsFor is RowsFor for any distribution of misses. The power falls where the critical
-// count grows by one with the number of rows, and rises in between. rowsFor returns the
+// rowsFor is RowsFor for any distribution of misses. The power falls at each number of rows
+// at which the critical count grows by one, and rises in between. rowsFor returns the
 // smallest number of rows at and above which the power is at least power.
 func rowsFor(atLeast func(count, rows int) float64, power, probability, p float64) int {
 	// firstRows returns the smallest number of rows whose critical count is at least count.

@@ -12,9 +12,9 @@ import "math"
 //
 // Each bet assumes that a fraction ε of all rows is OOD and that the other rows follow the
 // urn. OOD rows are assumed to have a rank of at most k, with the same distribution below k
-// as in the urn. There is one bet for each k in Looks. Another bet mixes all k equally,
-// which suits densities of p-values that fall like 1/p. One more bet mixes the three
-// largest k, which suits a small shift of all rows.
+// as in the urn. For each ε in oodFractions, there is one bet for each k in Looks. Another
+// bet mixes all k equally, which suits densities of p-values that fall like 1/p. One more
+// bet mixes the three largest k, which suits a small shift of all rows.
 //
 // The best bet is not known, nor is the time of a change. Part of the capital is therefore
 // idle and moves to the bets slowly: after t rows, a fraction of about t^−¼ is left. A change
@@ -66,7 +66,8 @@ func NewUrn(n int) *Urn {
 // decreasing order.
 func (u *Urn) Looks() []int { return u.looks }
 
-// Add counts a row. Its rank is at most k for the first looks values k of Looks.
+// Add counts a row. The argument looks is the number of values k in Looks for which the
+// rank of the row is at most k.
 func (u *Urn) Add(looks int) {
 	perLook, perMix := u.release(1)
 	totalWeight := float64(u.n + 1 + u.Rows)

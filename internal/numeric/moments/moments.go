@@ -27,12 +27,12 @@ const panelColumns = 128
 // any width, and the first Add fixes the width. Means and covariances of no rows are NaN.
 //
 // Each row is converted to float64, and a reference is subtracted before rows are
-// multiplied. The reference of a class is the mean of its rows in Of, and of the first rows
-// in Add. The reference must be within a few standard deviations of the mean of the class.
-// Entries of the covariance then have an error of about 1e-13 times the product of the two
-// standard deviations, however large the mean is. This precision matters, because the
-// smallest eigenvalues of trained features can be 1e-7 of the largest. Float32 sums could
-// not resolve them.
+// multiplied. With Of, the reference of a class is the mean of its rows. With Add, the
+// reference is the mean of the first rows that are added. The reference must be within a
+// few standard deviations of the mean of the class. Entries of the covariance then have an
+// error of about 1e-13 times the product of the two standard deviations, however large the
+// mean is. This precision matters, because the smallest eigenvalues of trained features can
+// be 1e-7 of the largest. Float32 sums could not resolve them.
 //
 // Moments of other rows with the same references can be subtracted (see Without).
 type Moments struct {

@@ -15,8 +15,8 @@ const (
 	// Automatic tries every split if there are at most exactRows rows. With more rows, it
 	// tries only the splits between maxBins bins.
 	Automatic = 0
-	// Exact tries every split. If a column has more than 65,536 distinct values, it tries only
-	// the splits between as many bins.
+	// Exact tries every split. If a column has more than 65,536 distinct values, it tries
+	// only the splits between 65,536 bins.
 	Exact = -1
 
 	exactRows = 1 << 14

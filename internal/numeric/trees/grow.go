@@ -97,8 +97,9 @@ func newGrower(data *Data, o Options, workers int) *grower {
 	return g
 }
 
-// grow grows a tree for the targets y of the rows of data. Row i counts counts[i] times, or
-// once if counts is nil. The caller owns the tree. g.leaf is valid until the next call.
+// grow grows a tree for the targets y of the rows of data. Row i has the weight counts[i],
+// or the weight 1 if counts is nil. The caller owns the tree. g.leaf is valid until the
+// next call.
 func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	g.bag, g.targets, g.seed = g.bag[:0], g.targets[:0], seed
 	for i, v := range y {

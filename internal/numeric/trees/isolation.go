@@ -9,10 +9,10 @@ import (
 )
 
 // Isolate grows an isolation tree. It splits rows of x at random values of random columns
-// until the rows in each leaf are equal. It stops earlier at the depth at which halving
-// would separate all rows. It reorders rows. paths holds the path length of each leaf: the
-// number of splits that lead to it, plus the expected number of further splits that would
-// separate its rows.
+// until the rows in each leaf are equal. It stops earlier at the depth that would suffice
+// to separate all rows by halving. It reorders rows. paths holds the path length of each
+// leaf: the number of splits that lead to it, plus the expected number of further splits
+// that would separate its rows.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
 	g.tree.add()

@@ -29,8 +29,8 @@ type index struct {
 	// blockStarts holds the start of each large leaf in membersBefore, or −1 for a small leaf.
 	blockStarts   []int32
 	membersBefore []int32 // for each large leaf, its number of members before each block, and its size
-	// free holds readers for reuse. A reader is as large as the training rows, so it would be
-	// slow to allocate one for each predicted row.
+	// free holds readers for reuse. A reader holds about one number for each distinct
+	// training target, so it would be slow to allocate one for each predicted row.
 	free *sync.Pool
 }
 
@@ -67,9 +67,10 @@ func (f *Forest) blockSize() int { return (len(f.Values) + numBlocks - 1) / numB
 // Quantiles sets dst, n×levels, to the quantiles of the rows of x, n×d, at levels in (0,1).
 //
 // The quantile at τ is the smallest training target y with F̂(y|x) ≥ τ. The distribution
-// function is F̂(y|x) = Σᵢ wᵢ(x)·1{yᵢ ≤ y} over the training rows i. The weight wᵢ(x) is the
-// mean over trees of the fraction of row i in the leaf that x reaches (Meinshausen 2006,
-// equations 4–6). Fractions refer to the bootstrap sample of the tree.
+// function is F̂(y|x) = Σᵢ wᵢ(x)·1{yᵢ ≤ y} over the training rows i. In each tree, row i
+// makes up a fraction of the leaf that x reaches, possibly 0. The weight wᵢ(x) is the mean
+// of this fraction over trees (Meinshausen 2006, equations 4–6). Fractions refer to the
+// bootstrap sample of the tree.
 func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	if len(dst) != x.Rows*len(levels) {
 		panic(fmt.Sprintf("trees: room for %d quantiles of %d rows and %d levels", len(dst), x.Rows, len(levels)))
