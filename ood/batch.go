@@ -11,8 +11,8 @@ import (
 // Batch holds n rows of all data that methods read. A field with its zero value is absent.
 type Batch struct {
 	// Features is n×h: the h inputs φ of the last linear layer or, for tree models, the table
-	// columns and the predictions. Package attach standardises the features of tree models
-	// before methods get them.
+	// columns and the predictions. If features have different units, package attach
+	// standardises them before methods get them.
 	Features blas32.General
 	Logits   blas32.General // n×c for c classes or targets; n×1 for a binary classifier with a single logit
 	Labels   []int          // class index of each row, in [0,c) for c classes
