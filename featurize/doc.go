@@ -22,4 +22,6 @@
 // scalar function of the logits. Network lets detection methods run the model forward,
 // differentiate it, or run it with dropout. All of these computations run in ONNX Runtime
 // on an edited copy of the graph.
+//
+// Attached.Attribute says which columns, patches or words raised the OOD score of a row.
 package featurize

@@ -57,15 +57,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	}
 	w := &graphWriter{bundle: b, builder: to, opts: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
-	if _, _, gapsInFeatures := b.GapLimits(); gapsInFeatures {
-		w.rows.Gaps = rows.Features.IsNaN().Single()
-	}
-	if b.Base.Standardised {
-		w.standardise()
-	}
-	if logits := &w.rows.Logits; b.Base.Task == attach.Classification && logits.Cols() == 1 {
-		*logits = logits.Mul(0.).Concat(*logits)
-	}
+	w.prepareRows()
 	var finite *graph.Tensor
 	switch {
 	case b.IntervalModel != nil:
@@ -117,6 +109,20 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 		in.Set(name, graph.Wrap(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name]))
 	}
 	return in
+}
+
+// prepareRows changes the tensors of the graph to those that methods read: it marks empty cells,
+// standardises features and turns one logit into two.
+func (w *graphWriter) prepareRows() {
+	if _, _, gapsInFeatures := w.bundle.GapLimits(); gapsInFeatures {
+		w.rows.Gaps = w.rows.Features.IsNaN().Single()
+	}
+	if w.bundle.Base.Standardised {
+		w.standardise()
+	}
+	if logits := &w.rows.Logits; w.bundle.Base.Task == attach.Classification && logits.Cols() == 1 {
+		*logits = logits.Mul(0.).Concat(*logits)
+	}
 }
 
 // standardise applies the same scaling as Scaling.Apply, except that an infinity becomes
@@ -174,14 +180,9 @@ func (w *graphWriter) levelInput() graph.Tensor {
 // the rows for which the interval model returns finite quantiles. Other rows get an
 // infinite score.
 func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
-	d := w.bundle.Detector
-	var parts graph.Batch
-	for _, name := range batchparts.Widths(d.Widths()).Names() {
-		parts.Set(name, w.rows.Part(name))
-	}
-	score, err := graph.Score(d.Value(), parts)
+	score, err := w.detectorScore()
 	if err != nil {
-		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
+		return err
 	}
 	if finite != nil {
 		score = finite.Choose(score, math.Inf(1))
@@ -201,7 +202,7 @@ func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
 		score = unusual.Not().Choose(score, math.Inf(1))
 	}
 	oodScore := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
-	w.addOutput(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
+	w.addOutput(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", w.bundle.Detector.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
@@ -222,6 +223,20 @@ func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
 	w.alpha = w.optionalInput(graph.Alpha, w.opts.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.opts.alpha))
 	w.addOutput(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
+}
+
+// detectorScore writes the score of the detector, n×1. It ignores empty cells.
+func (w *graphWriter) detectorScore() (graph.Tensor, error) {
+	d := w.bundle.Detector
+	var parts graph.Batch
+	for _, name := range batchparts.Widths(d.Widths()).Names() {
+		parts.Set(name, w.rows.Part(name))
+	}
+	score, err := graph.Score(d.Value(), parts)
+	if err != nil {
+		return score, fmt.Errorf("%s cannot be exported: %w", d.Method, err)
+	}
+	return score, nil
 }
 
 // writeProbabilities writes the probabilities of the classes. Prediction.Confidence is the

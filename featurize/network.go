@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -62,11 +63,12 @@ func (n network) renameGradient(x ood.InputBlock, gradient ood.Tensor) ood.Tenso
 }
 
 // derivedGraphs holds graphs that are built from a model on first use: graphs that compute
-// gradients, and the graph with dropout.
+// gradients, also of OOD scores, and the graph with dropout.
 type derivedGraphs struct {
 	mu        sync.Mutex
 	gradients map[gradientKey]*gradientGraph
 	dropout   *dropoutModel
+	scores    map[*attach.Bundle]*scoreGradient
 }
 
 func (d *derivedGraphs) close() error {
@@ -76,7 +78,10 @@ func (d *derivedGraphs) close() error {
 	for _, g := range d.gradients {
 		errs = append(errs, g.session.Close())
 	}
-	d.gradients, d.dropout = nil, nil
+	for _, s := range d.scores {
+		errs = append(errs, s.session.Close())
+	}
+	d.gradients, d.dropout, d.scores = nil, nil, nil
 	return errors.Join(errs...)
 }
 
