@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/attach-uncertainty/attach/reproduce/abalone"
+	"github.com/attach-uncertainty/attach/reproduce/attribution"
 	"github.com/attach-uncertainty/attach/reproduce/audits"
 	"github.com/attach-uncertainty/attach/reproduce/coverage"
 	"github.com/attach-uncertainty/attach/reproduce/directions"
@@ -34,7 +35,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, monitor.Experiment, fusion.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, pictures.Experiment,
 }
 
 func main() {

@@ -1,0 +1,91 @@
+package attribution
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
+)
+
+// texts puts a foreign word into each text.
+func (m *measurement) texts(ctx context.Context) error {
+	model, batches, err := m.plan.ReadTexts(ctx, []string{"val"}, func(float64) {})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	info := model.Info()
+	o := attach.FitOptions{Base: model.Base(attach.Classification), Text: info.Text, Batch: batches[0], Last: model.Last(), Trainer: m.plan.Trainer}
+	a, p, err := m.fit(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	var read [2][]string
+	for i, file := range []string{"train", "test"} {
+		if read[i], err = readColumn(filepath.Join(m.plan.Data, "clinc150", file+".csv")); err != nil {
+			return err
+		}
+	}
+	f := insertWords(read[0], read[1], m.plan.Seed)
+	f.set = networks.Texts + " " + p.Bundle().Detector.Method
+	return m.measure(ctx, a, p, ood.InputBlock{}, f, "replacement")
+}
+
+// readColumn returns the first column of a CSV file, without its header.
+func readColumn(path string) (list []string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, r := range records[1:] {
+		list = append(list, r[0])
+	}
+	return list, nil
+}
+
+// foreignWords returns words that the texts of CLINC150 lack.
+func foreignWords() []string {
+	return strings.Fields("photosynthesis quarterback glacier saxophone parliament mitochondria volcano sonnet dinosaur cathedral asteroid viking enzyme samurai pharaoh kayak origami feudalism")
+}
+
+// insertWords puts a foreign word into each text, at a random place. The baseline is the rarity
+// of a word: minus the number of texts that have it.
+func insertWords(fit, test []string, seed uint64) faulty {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	count := map[string]int{}
+	for _, text := range fit {
+		for _, w := range strings.Fields(text) {
+			count[w]++
+		}
+	}
+	f := faulty{fault: "word", baseline: "rarity"}
+	foreign := foreignWords()
+	var texts []string
+	for _, i := range rng.Perm(len(test))[:min(mostRows, len(test))] {
+		words := strings.Fields(test[i])
+		at := rng.IntN(len(words) + 1)
+		words = slices.Insert(words, at, foreign[rng.IntN(len(foreign))])
+		rarity := make([]float64, len(words))
+		for j, w := range words {
+			rarity[j] = -float64(count[w])
+		}
+		texts = append(texts, strings.Join(words, " "))
+		f.places, f.suspicion = append(f.places, []int{at}), append(f.suspicion, rarity)
+	}
+	f.rows = ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}}
+	return f
+}
