@@ -232,3 +232,26 @@ func TestMeasures(t *testing.T) {
 		t.Errorf("%v, want %s", got, want)
 	}
 }
+
+// TestDraw checks that drawn rows have the distribution of the columns.
+func TestDraw(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	b, ok := learn(table(rng, 4000)).Draw(4000, 1)
+	if !ok || b.Check() != nil {
+		t.Fatalf("drawn %v, %v", ok, b.Check())
+	}
+	var sum, gaps float64
+	for i := range b.Len() {
+		sum += float64(b.Tensors[0].Data[3*i]) / 4000
+		if x := b.Tensors[0].Data[3*i+1]; x != x {
+			gaps++
+		}
+	}
+	categories := map[string]int{}
+	for _, s := range b.Tensors[1].Strings {
+		categories[s]++
+	}
+	if math.Abs(sum-5) > 0.5 || math.Abs(gaps-400) > 80 || len(categories) != 3 || math.Abs(float64(categories["good"])-1333) > 150 {
+		t.Errorf("mean %v, %v gaps, categories %v", sum, gaps, categories)
+	}
+}

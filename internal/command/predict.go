@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -36,12 +37,13 @@ type predictFlags struct {
 	out, side, report string
 	id                string // table column that identifies rows
 	explain           bool
+	explainRows       int    // largest number of flagged rows to explain
 	fitted            string // rows of the fit, among which the nearest are named
 	neighbours        int
 }
 
 func predictCommand() *cli.Command {
-	f := &predictFlags{out: "-", side: "both", neighbours: 1}
+	f := &predictFlags{out: "-", side: "both", neighbours: 1, explainRows: maxReportRows}
 	f.Unhashed, f.keepReasons = true, true
 	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
 	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
@@ -77,7 +79,8 @@ func predictCommand() *cli.Command {
 		{name: "explain", dest: &f.explain, conflicts: []conflict{
 			noEffect("with --from-features, because reasons come from the model's inputs", func() bool { return f.asFeatures }),
 			bundleConflict("needs the profile of the inputs, and M.attach has none; fit again with the model", func(b *attach.Bundle) bool { return b.Profile == nil })},
-			usage: "write the column reasons for images and texts too: values that are unusual for the rows of the fit; tables always have it"},
+			usage: "attribute the score of flagged rows to columns, regions of an image or words, in the column reasons; images need --fitted"},
+		{name: "explain-rows", dest: &f.explainRows, rule: between(1, math.MaxInt32), conflicts: []conflict{noEffect("without --explain", func() bool { return !f.explain })}, usage: "N: attribute the scores of the first N flagged rows; one costs as much as some hundred predictions"},
 		{name: "fitted", dest: &f.fitted, file: rowFile, usage: "INPUTS: rows of the fit, or other normal rows; the column nearest then names the one with the most similar features; the model runs on all of them, and their features are kept in memory"},
 		{name: "neighbours", dest: &f.neighbours, rule: between(1, maxNeighbours), conflicts: []conflict{noEffect("without --fitted", func() bool { return f.fitted == "" })}, usage: "N: how many rows of --fitted to name"},
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
@@ -121,6 +124,7 @@ func parseFractions(option, list string) ([]float64, error) {
 }
 
 func (f *predictFlags) run(c *cli.Context) error {
+	f.KeepInputs = f.explain
 	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -136,9 +140,21 @@ func (f *predictFlags) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.CloseModel()
-	result := predictResult{flags: f, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}, byReason: map[string]int{}}
+	result := predictResult{flags: f, stderr: m.stderr, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}, byReason: map[string]int{}}
 	if result.known, err = f.readFitted(c.Context, m); err != nil {
 		return err
+	}
+	if f.explain {
+		if err := m.OpenNetwork(c.Context); err != nil {
+			return err
+		}
+		var why string
+		if result.explainer, why, err = f.newExplainer(c.Context, m, predictor, result.known); err != nil {
+			return err
+		}
+		if why != "" {
+			printf(m.stderr, "note: scores are not attributed to the inputs: %s\n", why)
+		}
 	}
 	write := func(w io.Writer) error {
 		if result.input, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
@@ -190,7 +206,9 @@ type predictResult struct {
 	input                   *modelrows.Rows
 	gaps                    *attach.GapCounter // for a .attach file without a profile
 	known                   *fittedRows        // nil without --fitted
-	reasons                 bool               // whether to write the column reasons
+	stderr                  io.Writer
+	explainer               *explainer // nil without --explain
+	reasons                 bool       // whether to write the column reasons
 	worst                   flaggedRows
 	rows, flagged, accepted int
 	sets, classesInSets     int            // number of rows with a prediction set, and number of classes in all sets
@@ -204,7 +222,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 	var fields []func(attach.Prediction) field
 	var row []field
 	done, f := 0, r.flags
-	rows := func(yield func(attach.Rows, error) bool) {
+	rows := iter.Seq2[attach.Rows, error](func(yield func(attach.Rows, error) bool) {
 		for block, err := range r.input.Blocks(false) {
 			if err == nil {
 				r.gaps.Add(block)
@@ -216,6 +234,9 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 				return
 			}
 		}
+	})
+	if r.explainer != nil {
+		rows = r.explainer.observe(rows)
 	}
 	for prediction, err := range predictor.Stream(ctx, rows) {
 		if err != nil {
@@ -236,9 +257,21 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		for _, newField := range fields {
 			row = append(row, newField(prediction))
 		}
+		var why *explanation
 		if r.reasons {
 			prediction.Reasons = r.input.Schema.Take(done)
-			row = append(row, field{"reasons", reasonTexts(prediction.Reasons)})
+			texts := reasonTexts(prediction.Reasons)
+			if r.explainer != nil {
+				if why, err = r.explainer.take(ctx, prediction.Flag); err != nil {
+					return inputs.InFile(f.x, err)
+				}
+				if why != nil {
+					if text := attributionText(why); text != "" {
+						texts = append(texts, text)
+					}
+				}
+			}
+			row = append(row, field{"reasons", texts})
 			if prediction.Flag {
 				r.byReason[reasonKey(prediction.Reasons)]++
 			}
@@ -254,7 +287,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		}
 		r.add(prediction)
 		if f.report != "" {
-			r.worst.add(done, prediction, row, nearest)
+			r.worst.add(flaggedRow{row: done, score: prediction.Score, fields: row, reasons: prediction.Reasons, nearest: nearest, explanation: why}, prediction.Flag)
 		}
 		done++
 		p.set(done, r.input.N)

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"image"
 	"path/filepath"
 	"slices"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
@@ -28,20 +28,30 @@ const (
 type flaggedRows []flaggedRow
 
 type flaggedRow struct {
-	row     int
-	score   float64
-	fields  []field
-	reasons []schema.Reason
-	nearest []int // nearest rows of --fitted
+	row         int
+	score       float64
+	fields      []field
+	reasons     []schema.Reason
+	nearest     []int        // nearest rows of --fitted
+	explanation *explanation // nil if the score was not attributed
+}
+
+// addReason adds a reason to the field of reasons.
+func (r *flaggedRow) addReason(text string) {
+	for k, f := range r.fields {
+		if list, ok := f.value.([]string); ok && f.name == "reasons" && text != "" {
+			r.fields[k].value = append(slices.Clone(list), text)
+		}
+	}
 }
 
 // add keeps a flagged row if its score is among the maxReportRows highest. It copies fields,
 // because the caller reuses them.
-func (w *flaggedRows) add(row int, p attach.Prediction, fields []field, nearest []int) {
-	if !p.Flag {
+func (w *flaggedRows) add(row flaggedRow, flagged bool) {
+	if !flagged {
 		return
 	}
-	index, _ := slices.BinarySearchFunc(*w, p.Score, func(r flaggedRow, score float64) int {
+	index, _ := slices.BinarySearchFunc(*w, row.score, func(r flaggedRow, score float64) int {
 		if r.score >= score { // among equal scores, the earlier row comes first
 			return -1
 		}
@@ -50,7 +60,8 @@ func (w *flaggedRows) add(row int, p attach.Prediction, fields []field, nearest 
 	if index == maxReportRows {
 		return
 	}
-	*w = slices.Insert(*w, index, flaggedRow{row, p.Score, slices.Clone(fields), p.Reasons, nearest})
+	row.fields = slices.Clone(row.fields)
+	*w = slices.Insert(*w, index, row)
 	*w = (*w)[:min(maxReportRows, len(*w))]
 }
 
@@ -149,8 +160,19 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 	}
 	if input.Set != nil && len(r.worst) > 0 {
 		var err error
+		if r.explainer != nil {
+			p := newProgress(r.stderr, "explain")
+			err := r.explainer.explainMissing(ctx, input.Set, r.worst, p)
+			p.end()
+			if err != nil {
+				return err
+			}
+		}
 		if page.Images, err = input.Set.Thumbnails(ctx, r.worst.rowNumbers()); err != nil {
 			return err
+		}
+		if page.Images != nil && r.explainer != nil {
+			page.HeatMaps = r.worst.heatMaps()
 		}
 		if page.Images != nil && r.known != nil {
 			if page.Nearest, err = r.known.set.Thumbnails(ctx, r.worst.nearestRows()); err != nil {
@@ -163,6 +185,7 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 				return err
 			}
 			r.worst.mark(cells)
+			r.worst.shade(cells)
 			page.Columns = addCells(page.Columns, cells)
 		}
 	}
@@ -178,6 +201,52 @@ func (w flaggedRows) mark(cells []report.Column) {
 					cells[k].Marked = map[int]bool{}
 				}
 				cells[k].Marked[i] = true
+			}
+		}
+	}
+}
+
+// heatMaps returns the heat map of each row, or nil for a row without one.
+func (w flaggedRows) heatMaps() []image.Image {
+	list := make([]image.Image, len(w))
+	for i, r := range w {
+		if r.explanation != nil {
+			list[i] = r.explanation.heatMap
+		}
+	}
+	return list
+}
+
+// shade adds to cells which fractions of the scores they explain.
+func (w flaggedRows) shade(cells []report.Column) {
+	for i, r := range w {
+		if r.explanation == nil {
+			continue
+		}
+		texts := 0 // number of the column of texts
+		for k, t := range r.explanation.Tensors {
+			shares := r.explanation.shares(k)
+			if t.Offsets != nil {
+				n := -1
+				for j := range cells {
+					if cells[j].Text != nil {
+						if n++; n == texts {
+							cells[j].AddWords(i, t.Offsets, shares)
+						}
+					}
+				}
+				texts++
+				continue
+			}
+			for e, share := range shares {
+				for j := range cells {
+					if e < len(t.Labels) && cells[j].Name == t.Labels[e] {
+						if cells[j].Shares == nil {
+							cells[j].Shares = map[int]float64{}
+						}
+						cells[j].Shares[i] = share
+					}
+				}
 			}
 		}
 	}

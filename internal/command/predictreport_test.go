@@ -22,7 +22,7 @@ func TestWorst(t *testing.T) {
 			p.Score, p.Flag = math.Inf(1), true
 		}
 		fields[0] = field{"input", row}
-		w.add(row, p, fields, nil)
+		w.add(flaggedRow{row: row, score: p.Score, fields: fields}, p.Flag)
 		if p.Flag {
 			all = append(all, flaggedRow{row: row, score: p.Score})
 		}
@@ -52,10 +52,10 @@ func TestWorst(t *testing.T) {
 func TestWorstColumns(t *testing.T) {
 	var w flaggedRows
 	for row := range 2 {
-		w.add(row, attach.Prediction{Score: float64(-row), Flag: true}, []field{
+		w.add(flaggedRow{row: row, score: float64(-row), fields: []field{
 			{"input", []any{"a.png", 7}[row]}, {"class", row + 3}, {"class_name", []string{"cat", ""}[row]}, {"set", []int{3, 4}}, {"set_size", 2}, {"prediction", []number{{x: 1}, {x: 2 + float64(row)}}}, {"samples", samples{{{x: 1}}}},
 			{"ood_score", number{x: math.Inf(1)}}, {"p_value", number{x: .25}}, {"flag", true},
-		}, nil)
+		}}, true)
 	}
 	c := w.columns()
 	var names []string

@@ -67,8 +67,8 @@ type columnHead struct {
 type picture struct {
 	Row     int // row of the table that the picture belongs to
 	Image   image.Image
-	Encoded []byte      // PNG or JPEG file, used instead of Image
-	Nearest image.Image // picture of the nearest fit row, or nil
+	Encoded []byte          // PNG or JPEG file, used instead of Image
+	Beside  []labelledImage // pictures beside it
 	Caption string
 	Facts   []Fact
 }
@@ -81,13 +81,14 @@ func (p picture) Source() (template.URL, error) {
 	return pictureURL(p.Image)
 }
 
-// NearestSource returns the picture of the nearest fit row as a data URL, or "" if there is none.
-func (p picture) NearestSource() (template.URL, error) {
-	if p.Nearest == nil {
-		return "", nil
-	}
-	return pictureURL(p.Nearest)
+// labelledImage is an image that is shown beside a picture.
+type labelledImage struct {
+	Image image.Image
+	Label string
 }
+
+// Source returns the image as a data URL.
+func (m labelledImage) Source() (template.URL, error) { return pictureURL(m.Image) }
 
 // smoothWidth is the width in pixels below which a picture is shown with sharp pixels.
 const smoothWidth = 100
@@ -137,13 +138,20 @@ func (g *grid) addText(name string, texts []string) {
 	g.addColumn(len(texts), func(i int) cell { return cell{Text: texts[i], Words: true} })
 }
 
-// markLastColumn marks the cells of the given rows in the last column.
-func (g *grid) markLastColumn(rows map[int]bool) {
+// markLastColumn marks the cells of the last column that are reasons or raised the score.
+func (g *grid) markLastColumn(c *Column) {
 	last := len(g.Heads) - 1
 	for i := range g.Rows {
-		g.Rows[i][last].Marked = rows[i]
+		at := &g.Rows[i][last]
+		at.Marked, at.Parts = c.Marked[i], c.Words[i]
+		if share := c.Shares[i]; share >= leastShare {
+			at.Share = int(math.Round(100 * share))
+		}
 	}
 }
+
+// leastShare is the smallest fraction of a score that is shown.
+const leastShare = 0.05
 
 // hideLastColumn hides the last column. The reader can still group rows by it.
 func (g *grid) hideLastColumn() {

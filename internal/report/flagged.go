@@ -24,8 +24,10 @@ type Flags struct {
 	// pictures of these rows, or nil.
 	Columns []Column
 	Images  []image.Image
-	// Nearest holds the picture of the nearest fit row of each of these rows, or is nil.
-	Nearest []image.Image
+	// HeatMaps holds pictures that show which regions raised the score, and Nearest holds the
+	// pictures of the nearest fit rows. Both have an entry for each of Images, which may be
+	// nil, or are nil.
+	HeatMaps, Nearest []image.Image
 	// Reasons counts all flagged rows by their reasons. Changes describes input columns that
 	// differ from the fit rows. Both may be nil.
 	Reasons []ReasonCount
@@ -44,6 +46,16 @@ type Column struct {
 	Numbers []float64
 	Text    []string
 	Marked  map[int]bool // rows whose cell is a reason
+	// Shares holds the fraction of the score that the cell of a row explains, and Words the
+	// words of such a cell with their fractions.
+	Shares map[int]float64
+	Words  map[int][]Word
+}
+
+// Word is a part of a text with the fraction of the score that it explains.
+type Word struct {
+	Text  string
+	Share float64
 }
 
 func (c *Column) formatCell(i int) string {
@@ -74,13 +86,13 @@ func Flagged(f Flags) Page {
 		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
 	}}}
 	for _, change := range f.Changes {
-		summary.Notes = append(summary.Notes, verdict{Label: "column", Message: change + "."})
+		summary.Notes = append(summary.Notes, verdict{Label: "changed", Message: change + "."})
 	}
 	if f.Caution != "" {
 		summary.Notes = append(summary.Notes, verdict{Label: "weaker", Message: capitalise(f.Caution) + "."})
 	}
 	summary.Tables = []grid{cumulativeTable(f.PValues)}
-	if len(f.Reasons) > 0 {
+	if len(f.Reasons) > 1 || len(f.Reasons) == 1 && f.Reasons[0].Reasons != "" {
 		summary.Tables = append([]grid{reasonTable(f.Reasons)}, summary.Tables...)
 	}
 	p.blocks = []block{summary}
@@ -101,7 +113,7 @@ func Flagged(f Flags) Page {
 			} else {
 				g.addText(c.Name, c.Text)
 			}
-			g.markLastColumn(c.Marked)
+			g.markLastColumn(&c)
 		}
 		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
 	}
@@ -126,10 +138,35 @@ func reasonTable(list []ReasonCount) grid {
 		list = append(slices.Clone(list[:maxReasons]), ReasonCount{fmt.Sprintf("%d other combinations", more), rest})
 	}
 	g.addText("unusual value", mapSlice(list, func(r ReasonCount) string {
-		return cmp.Or(r.Reasons, "none: only the combination of values is unusual")
+		return cmp.Or(r.Reasons, "none: each value is usual")
 	}))
 	g.addNumbers("rows", "", mapSlice(list, func(r ReasonCount) float64 { return float64(r.Rows) }), formatWhole)
 	return g
+}
+
+// AddWords divides the text of row i into words, which begin and end at the given bytes, and
+// the text between them. shares holds the fraction of the score that each word explains.
+func (c *Column) AddWords(i int, offsets [][2]int, shares []float64) {
+	if c.Words == nil {
+		c.Words = map[int][]Word{}
+	}
+	end := 0
+	for k, at := range offsets {
+		if at[0] < end || at[1] > len(c.Text[i]) {
+			return // the text was cut for the table
+		}
+		c.Words[i] = append(c.Words[i], Word{Text: c.Text[i][end:at[0]]}, Word{c.Text[i][at[0]:at[1]], shares[k]})
+		end = at[1]
+	}
+	c.Words[i] = append(c.Words[i], Word{Text: c.Text[i][end:]})
+}
+
+// Percent returns the share in per cent, or 0 if it is too small to show.
+func (w Word) Percent() int {
+	if w.Share < leastShare {
+		return 0
+	}
+	return int(math.Round(100 * w.Share))
 }
 
 // cumulativeTable counts the rows up to each of several p-values, and the number of rows
@@ -156,8 +193,11 @@ func cumulativeTable(h evaluate.Histogram) grid {
 // name of the row.
 func (f *Flags) newPicture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].formatCell(i)}
-	if f.Nearest != nil {
-		p.Nearest = f.Nearest[i]
+	if f.HeatMaps != nil && f.HeatMaps[i] != nil {
+		p.Beside = append(p.Beside, labelledImage{f.HeatMaps[i], "what raised the score"})
+	}
+	if f.Nearest != nil && f.Nearest[i] != nil {
+		p.Beside = append(p.Beside, labelledImage{f.Nearest[i], "nearest fit row"})
 	}
 	for _, c := range f.Columns[1:] {
 		p.Facts = append(p.Facts, Fact{cmp.Or(c.formatCell(i), "–"), c.Name})

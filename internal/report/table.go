@@ -217,6 +217,8 @@ type cell struct {
 	Key                 string
 	Best                bool
 	Marked              bool   // whether the value is a reason
+	Share               int    // per cent of the score that the value explains, or 0
+	Parts               []Word // words of Text, or nil
 	Words, Hidden       bool   // whether the column holds text, and whether it is hidden
 	Forest              *glyph // drawing beside the text, or nil
 }
