@@ -34,10 +34,15 @@ const (
 // test fails. Thresholds that accept fewer than Least rows are skipped. Each test has the
 // level 5 % (fixed sequence testing). The rows above a threshold are independent given the
 // confidence of the next row. Their number of errors is therefore binomial, and each test
-// is exact. The first threshold with an error rate above epsilon passes with probability at
-// most 5 %. If all lower thresholds have an error rate above epsilon too, the probability
-// that any of them is selected is also at most 5 %. This is the case if the model is right
-// more often when it is more confident.
+// is exact.
+//
+// The thresholds are quantiles of the calibration rows, and not fixed as in Learn then Test.
+// The bound of 5 % for the whole sequence therefore assumes that the error rate exceeds
+// epsilon at all thresholds below some confidence c, and at none above c. This is the case if
+// the model is right more often when it is more confident. Given the number of rows above c,
+// the first threshold below c is then fixed. It accepts all rows above c and the next rows
+// below c, and both parts have an error rate of at least epsilon. Its test therefore passes
+// with probability at most 5 %, and no threshold below c is selected unless it passes.
 //
 // References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test; Geifman &
 // El-Yaniv (2017), Selective Classification for Deep Neural Networks.

@@ -31,8 +31,8 @@ type figureValue struct {
 func metricColumns() []figureColumn {
 	return []figureColumn{
 		{columnHead: columnHead{Text: "AUROC", Title: "Probability that an out-of-distribution row scores above an in-distribution row.", Descending: true}, digits: 3},
-		{columnHead: columnHead{Text: "FPR95", Title: "Fraction of in-distribution rows flagged when 95 % of the out-of-distribution rows are detected."}, digits: 3, field: 1},
-		{columnHead: columnHead{Text: "FPR95 in", Title: "Fraction of out-of-distribution rows accepted when 95 % of the in-distribution rows are (FPR@95 of OpenOOD)."}, digits: 3, field: 4},
+		{columnHead: columnHead{Text: "FPR95", Title: "Fraction of in-distribution rows flagged when 95 % of the out-of-distribution rows are detected (FPR@95 of OpenOOD)."}, digits: 3, field: 1},
+		{columnHead: columnHead{Text: "FPR95 in", Title: "Fraction of out-of-distribution rows accepted when 95 % of the in-distribution rows are (FPR@95 of OpenOOD before August 2023)."}, digits: 3, field: 4},
 		{columnHead: columnHead{Text: "AUPR in", Title: "Average precision with in-distribution as the positive class.", Descending: true}, digits: 3, field: 2},
 		{columnHead: columnHead{Text: "AUPR out", Title: "Average precision with out-of-distribution as the positive class.", Descending: true}, digits: 3, field: 3},
 		{columnHead: columnHead{Text: "detection error", Title: "Smallest probability, over all thresholds, to misjudge a row if both kinds are equally likely."}, digits: 3, field: 5},

@@ -25,8 +25,8 @@ type Metrics struct {
 	// Higher is better.
 	AUPROut float64 `json:"aupr_out"`
 	// FPR95In is the fraction of out-of-distribution rows that are accepted at the threshold
-	// that accepts at least 95 % of the in-distribution rows. OpenOOD and most papers on
-	// images call it FPR@95. Lower is better.
+	// that accepts at least 95 % of the in-distribution rows. OpenOOD before August 2023, and
+	// many papers on images, call it FPR@95. Lower is better.
 	FPR95In float64 `json:"fpr95_in"`
 	// DetectionError is the smallest error rate of any threshold if in-distribution and
 	// out-of-distribution rows are equally likely: min ½·FPR + ½·(1−TPR). See Lee et al.

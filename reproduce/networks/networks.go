@@ -117,8 +117,8 @@ func (n Network) parts(data string) []part {
 	return all
 }
 
-// missingFile returns the first required file that does not exist, or "".
-func (n Network) missingFile(data, models string) string {
+// missingFiles returns the required files that do not exist.
+func (n Network) missingFiles(data, models string) (missing []string) {
 	files := []string{n.file(models)}
 	if n.preprocess != "" {
 		files = append(files, filepath.Join(models, n.preprocess+".preprocess.json"))
@@ -127,11 +127,11 @@ func (n Network) missingFile(data, models string) string {
 		files = append(files, p.file)
 	}
 	for _, f := range files {
-		if _, err := os.Stat(f); err != nil {
-			return f
+		if _, err := os.Stat(f); err != nil && !slices.Contains(missing, f) {
+			missing = append(missing, f)
 		}
 	}
-	return ""
+	return missing
 }
 
 // Measured is a network whose files exist.
@@ -202,12 +202,11 @@ func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, empty
 	if err != nil {
 		return err
 	}
+	var missing []string
 	for _, n := range chosen {
-		if file := n.missingFile(p.Data, p.Models); file != "" {
-			if p.Sets != nil {
-				return fmt.Errorf("%s cannot be measured: there is no %s; fetch it, or leave the network out of --sets", n.Name, file)
-			}
-			p.NotRun = append(p.NotRun, fmt.Sprintf("%s: not run: there is no %s", n.Name, filepath.Base(file)))
+		if files := n.missingFiles(p.Data, p.Models); len(files) > 0 {
+			missing = append(missing, files...)
+			p.NotRun = append(p.NotRun, fmt.Sprintf("%s: not run: there is no %s", n.Name, filepath.Base(files[0])))
 			continue
 		}
 		sha, err := digest(ctx, n.file(p.Models))
@@ -220,8 +219,13 @@ func (p *Plan) Check(ctx context.Context, exclude func(m ood.Method) bool, empty
 		}
 		p.Networks = append(p.Networks, Measured{n, sha[:12], float64(info.Size()) / 1e6})
 	}
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	if p.Sets != nil && len(missing) > 0 {
+		return fmt.Errorf("there is no %s; fetch the files, or leave their networks out of --sets", strings.Join(missing, ", "))
+	}
 	if len(p.Networks) == 0 && !p.Texts {
-		return fmt.Errorf("no networks in %s: pass their folder with --models", p.Models)
+		return fmt.Errorf("no network has all of its files: there is no %s; pass the folders with --data and --models", strings.Join(missing, ", "))
 	}
 	return nil
 }

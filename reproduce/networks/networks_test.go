@@ -150,3 +150,17 @@ func TestDrawnRows(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingFiles checks that all missing files are named at once, and each only once.
+func TestMissingFiles(t *testing.T) {
+	p := Plan{Settings: &experiment.Settings{Data: "nodata", Models: "nomodels", Sets: []string{"mnist_cnn", "cifar10_resnet20"}}, rows: "1"}
+	err := p.Check(t.Context(), func(ood.Method) bool { return false }, "")
+	if err == nil {
+		t.Fatal("missing files are no error")
+	}
+	for _, file := range []string{"nomodels/mnist_cnn.onnx", "nomodels/cifar10_resnet20.onnx", "nomodels/cifar10_resnet.preprocess.json", "nodata/mnist_test.npz", "nodata/fashion_test.npz", "nodata/cifar100_test.npz"} {
+		if n := strings.Count(err.Error(), filepath.FromSlash(file)); n != 1 {
+			t.Errorf("%s is named %d times: %v", file, n, err)
+		}
+	}
+}
