@@ -282,7 +282,7 @@ func TestAttributeImages(t *testing.T) {
 			continue
 		}
 		pixels, err := a.Attribute(t.Context(), p, x, reference, featurize.AttributeOptions{Patch: 1})
-		if err != nil || pixels[0].Method != "gradient" { // the default for so many elements
+		if err != nil || pixels[0].Method != "gradient" { // the default for images
 			t.Fatalf("the method is %v, error %v", pixels, err)
 		}
 		sum := 0.
@@ -316,6 +316,19 @@ func digitRows(t *testing.T, a *featurize.Attached, digits ...string) ood.InputB
 		}
 	}
 	return ood.BlockOf(append([]int{len(digits)}, shape...), data)
+}
+
+// TestAttributeDefault checks which method is the default for a table of 4 columns: the gradient
+// if it takes less time than replacement.
+func TestAttributeDefault(t *testing.T) {
+	fit := normalRows(300, 4, 2)
+	a, p := fitOn(t, "../testmodels/tables/mlp.onnx", "", fit)
+	for steps, want := range map[int]string{0: "replacement", 1: "gradient", 2: "replacement"} {
+		got, err := a.Attribute(t.Context(), p, normalRows(2, 4, 3), fit, featurize.AttributeOptions{Steps: steps})
+		if err != nil || got[0].Method != want || got[1].Method != want {
+			t.Errorf("with %d steps: %v, error %v, want %s", steps, got, err, want)
+		}
+	}
 }
 
 // TestAttributeRefuses checks errors.
