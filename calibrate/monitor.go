@@ -144,7 +144,7 @@ func (m *Monitor) Merge(part *Monitor) error {
 	rows, seen, seed := part.urn.Rows, slices.Clone(part.urn.Seen), part.seed
 	part.mu.Unlock()
 	if !slices.Equal(m.thresholds, part.thresholds) {
-		return errOtherCalibration
+		return errors.New("the monitor has other calibration scores")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,8 +197,6 @@ func (m *Monitor) Alarm(delta float64) bool {
 
 var errZeroMonitor = errors.New("the monitor has no calibration scores: make it with NewMonitor")
 
-var errOtherCalibration = errors.New("the monitor has other calibration scores")
-
 // monitorStateVersion is the version of the format of MarshalBinary, and the first byte of
 // a state.
 const monitorStateVersion = 1
@@ -247,7 +245,7 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	}
 	data = data[:end]
 	if binary.LittleEndian.Uint64(data[1:]) != m.fingerprint() {
-		return errOtherCalibration
+		return errors.New("the state is of a monitor with other calibration scores, as after a new fit")
 	}
 	seed, data := binary.LittleEndian.Uint64(data[9:]), data[17:]
 	counts := make([]int, 1+len(m.urn.Seen))

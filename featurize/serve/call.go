@@ -131,6 +131,9 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		p.Flag = p.PValue <= alpha
 	}
 	e.metrics.observePredictions(c, m.monitor)
+	if m.monitor != nil {
+		m.monitor.logAlarm(s.opts.Log, e.name, e.version)
+	}
 	return write(m)
 }
 

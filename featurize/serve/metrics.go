@@ -4,8 +4,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/attach-uncertainty/attach/calibrate"
 )
 
 // metrics holds the Prometheus metrics of all models.
@@ -122,7 +120,7 @@ func (m *modelMetrics) observeRequest(protocol string, status int, seconds float
 
 // observePredictions counts the predictions of a call, and passes their scores to the
 // monitor if it is not nil. A score of NaN means that there is no detector.
-func (m *modelMetrics) observePredictions(c *call, monitor *calibrate.Monitor) {
+func (m *modelMetrics) observePredictions(c *call, monitor *driftMonitor) {
 	m.queueSeconds.Observe(c.job.startedAt.Sub(c.job.queuedAt).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))
 	flagged := 0

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
@@ -33,14 +35,27 @@ type model struct {
 	inputInfo []featurize.Value // more information about each of the inputs
 	imageName string            // name of the input that takes prepared images; "" if unknown
 	outputs   []output
-	sha256    string             // SHA-256 of the .attach file
-	monitor   *calibrate.Monitor // drift monitor; nil without a calibrated detector
+	sha256    string        // SHA-256 of the .attach file
+	monitor   *driftMonitor // nil without a calibrated detector
 	batcher   batcher
 	users     int // number of requests that use the model; guarded by the lock of its entry
 
 	mu         sync.Mutex
 	predictors map[predictorKey]*attach.Predictor
 	buildSlot  chan struct{} // semaphore that lets one request at a time make a predictor
+}
+
+// driftMonitor is the drift monitor of a model.
+type driftMonitor struct {
+	*calibrate.Monitor
+	alarmLogged atomic.Bool
+}
+
+// logAlarm logs a warning the first time that it finds an alarm.
+func (d *driftMonitor) logAlarm(log *slog.Logger, name, version string) {
+	if d.Alarm(alarmRate) && d.alarmLogged.CompareAndSwap(false, true) {
+		log.Warn("drift alarm: the inputs are not like the calibration rows", "model", name, "version", version, "evidence", d.Evidence(), "rows", d.Rows())
+	}
 }
 
 // predictorKey holds the options that determine a predictor. Alpha is not one of them,
@@ -80,10 +95,12 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	if scores := b.Calibration.OOD; len(scores) > 0 {
 		// Each replica has its own random seed, because the evidence of several replicas
 		// can only be merged if their seeds differ.
-		if m.monitor, err = calibrate.NewMonitor(scores, rand.Uint64()); err != nil {
+		monitor, err := calibrate.NewMonitor(scores, rand.Uint64())
+		if err != nil {
 			net.Close()
 			return nil, err
 		}
+		m.monitor = &driftMonitor{Monitor: monitor}
 	}
 	m.batcher = batcher{maxRows: s.opts.MaxBatchSize, maxDelay: s.opts.MaxQueueDelay, maxQueue: s.opts.MaxQueueSize}
 	m.batcher.start(m.run)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -215,6 +216,28 @@ func TestInfer(t *testing.T) {
 func tensorRequest(rows int, v float32, extra string) string {
 	data := strings.TrimSuffix(strings.Repeat(fmt.Sprint(v)+",", rows*24*24), ",")
 	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, extra, rows, data)
+}
+
+// TestLogsAlarm checks that the alarm of a drift monitor is logged once, also over a reload,
+// and not before the evidence suffices.
+func TestLogsAlarm(t *testing.T) {
+	var log bytes.Buffer
+	s, url, _ := digitsServer(t, serve.Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	for i, want := range []int{0, 1, 1} {
+		rows := 1 + 30*min(i, 1)
+		if code, a := postJSON(t, url+"/v2/models/digits/infer", tensorRequest(rows, 1, "")); code != http.StatusOK {
+			t.Fatal(code, a)
+		}
+		if n := strings.Count(log.String(), "drift alarm"); n != want {
+			t.Errorf("after request %d, the alarm was logged %d times, want %d: %s", i+1, n, want, &log)
+		}
+		if err := s.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := log.String(); !strings.Contains(text, `"level":"WARN"`) || !strings.Contains(text, `"model":"digits","version":"1","evidence":`) || !strings.Contains(text, `"rows":32}`) {
+		t.Errorf("the log is %s", text)
+	}
 }
 
 // TestRefuses checks that an invalid request gives an error of one line, and that the

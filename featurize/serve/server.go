@@ -434,7 +434,7 @@ func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	if m.monitor == nil {
 		return nil, fmt.Errorf("the model %q has no calibrated detector, which a drift monitor needs", name)
 	}
-	return m.monitor, nil
+	return m.monitor.Monitor, nil
 }
 
 func (s *Server) isClosed() bool {

@@ -221,11 +221,18 @@ func TestServeKeepsMonitors(t *testing.T) {
 		}
 	}
 	_, end := startServer(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
-	if code, log := end(); code != exitDone || !strings.Contains(log, "the monitor starts again") || !strings.Contains(log, "other calibration scores") {
+	if code, log := end(); code != exitDone || !strings.Contains(log, "the monitor starts again") || !strings.Contains(log, "other calibration scores") || strings.Contains(log, "damaged") {
 		t.Errorf("a monitor of another file: %d, %s", code, log)
 	}
-	// The server fails at the start if it cannot write the state of a monitor.
 	monitorFile := filepath.Join(state, "m%2F1.monitor")
+	if err := os.WriteFile(monitorFile, []byte("damaged by hand"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, end = startServer(t, path, "--grpc", "", "--monitor-state", state)
+	if code, log := end(); code != exitDone || !strings.Contains(log, "the monitor starts again") || !strings.Contains(log, "not the state of a monitor, or damaged") || strings.Contains(log, "other calibration scores") || strings.Contains(log, "another model") {
+		t.Errorf("a damaged monitor: %d, %s", code, log)
+	}
+	// The server fails at the start if it cannot write the state of a monitor.
 	if err := cmp.Or(os.Remove(monitorFile), os.Symlink(filepath.Join(dir, "nowhere", "file"), monitorFile)); err != nil {
 		t.Fatal(err)
 	}

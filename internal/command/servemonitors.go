@@ -69,7 +69,7 @@ func (k *monitorStore) restore(model string) error {
 		return err
 	}
 	if err := m.UnmarshalBinary(state); err != nil {
-		k.log.Warn("the monitor starts again: its file is of another model", "model", model, "file", k.file(model), "error", err.Error())
+		k.log.Warn("the monitor starts again, because its saved state cannot be used", "model", model, "file", k.file(model), "error", err.Error())
 	}
 	return nil
 }
