@@ -186,8 +186,15 @@ func (d *demoCall) classifier(c *cli.Context, name string) (set report.Compariso
 	if err != nil {
 		return set, nil, err
 	}
+	fitted := m.options.Training.Inputs.(*inputs.Set)
+	learner := m.newLearner(fitted)
+	for _, err := range learner.Observe(fitted.Blocks(ctx, fitted.BlockRows())) {
+		if err != nil {
+			return set, nil, err
+		}
+	}
 	b, err := attach.Fit(ctx, attach.FitOptions{
-		Base: m.Model.Base(attach.Classification), Preprocess: m.Raw, Layout: m.Inputs.Layout,
+		Base: m.Model.Base(attach.Classification), Preprocess: m.Raw, Layout: m.Inputs.Layout, Profile: learner.Profile(),
 		Batch: m.options.Training.Batch, Cal: cal, Last: m.Model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {

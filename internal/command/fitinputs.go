@@ -86,15 +86,6 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 	})
 }
 
-// newLearner returns a learner of the profile of a set.
-func (f *fitCall) newLearner(set *inputs.Set) *schema.Learner {
-	o := schema.LearnOptions{Columns: set.Columns, Layout: f.Inputs.Layout}
-	if f.Inputs.HasText {
-		o.Texts = append([]string{}, set.Texts...)
-	}
-	return schema.NewLearner(o)
-}
-
 // classNames returns the class names of the inputs, which come from folders or from the
 // metadata of a Parquet file. Without names, it returns the labels of --keep-classes as
 // text.

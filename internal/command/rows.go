@@ -123,3 +123,12 @@ func (r *rowReader) runModel(ctx context.Context, what string, set *inputs.Set, 
 	b.Labels, b.Inputs, b.Network = set.Labels, set, r.Model.Network()
 	return b, nil
 }
+
+// newLearner returns a learner of the profile of a set.
+func (r *rowReader) newLearner(set *inputs.Set) *schema.Learner {
+	o := schema.LearnOptions{Columns: set.Columns, Layout: r.Inputs.Layout}
+	if r.Inputs.HasText {
+		o.Texts = append([]string{}, set.Texts...)
+	}
+	return schema.NewLearner(o)
+}
