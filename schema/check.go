@@ -400,7 +400,9 @@ func (c *Checker) changes() []change {
 	var shifted []int
 	for j, k := range c.columns {
 		column := &c.profile.Columns[j]
-		tests := 2 + 4*len(column.Quantiles) + 2*len(column.Categories) + 3
+		// All categories of the fit rows count, because chance chooses which of them have
+		// enough rows to be listed.
+		tests := 2 + 4*len(column.Quantiles) + 2*column.distinct() + 3
 		consider := func(p float64, text func() string) {
 			p = min(1, p*float64(tests*len(c.columns)))
 			if p <= falseAlarmRate && (all[j].text == "" || p < all[j].p) {

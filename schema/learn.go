@@ -150,39 +150,57 @@ func (l *Learner) Profile() *Profile {
 	if allowed < len(excesses) {
 		p.Limit = excesses[allowed]
 	}
-	exceeding := 0 // number of fit rows that would have a reason if they were new, an upper bound
+	expected := 1 // number of rows with a reason among the fit rows and one more, an upper bound
 	for _, e := range excesses {
 		if e > p.Limit {
-			exceeding++
+			expected++
 		}
 	}
-	gaps := p.close(allowed, func(c *Column) int { return c.Empty }, func(c *Column) { c.RareGap = true })
-	// One category with a single row is allowed, so that one typing error does not open a
-	// column.
-	categories := p.close(allowed+1, func(c *Column) int { return c.Singles }, func(c *Column) { c.Open = c.Open || c.Kind != Category })
-	for i := range p.Columns {
-		p.Columns[i].Open = p.Columns[i].Open && p.Columns[i].Kind == Category
+	// Empty cells are always rare in a column without them. One category with a single row is
+	// allowed, so that one typing error does not open a column.
+	gaps, categories := make([]int, len(p.Columns)), make([]int, len(p.Columns))
+	for i, c := range p.Columns {
+		gaps[i], categories[i] = c.Empty, c.Singles
+		if c.Kind != Category || c.Open {
+			categories[i] = -1
+		}
 	}
-	p.Rate = min(1, float64(exceeding+gaps+categories+3)/float64(p.Rows+1))
+	rareGaps, expectedGaps := rare(gaps, allowed, 0)
+	rareCategories, expectedCategories := rare(categories, allowed, 1)
+	for i := range p.Columns {
+		c := &p.Columns[i]
+		c.RareGap, c.Open = rareGaps[i], c.Kind == Category && !rareCategories[i]
+	}
+	p.Rate = min(1, float64(expected+expectedGaps+expectedCategories)/float64(p.Rows+1))
 	return p
 }
 
-// close calls rare for the columns whose counts are smallest, as long as their sum is at most
-// allowed. Other columns become open to new categories if they have any. It returns the sum.
-func (p *Profile) close(allowed int, count func(*Column) int, rare func(*Column)) (sum int) {
-	order := make([]*Column, len(p.Columns))
-	for i := range order {
-		order[i] = &p.Columns[i]
-	}
-	slices.SortStableFunc(order, func(a, b *Column) int { return count(a) - count(b) })
-	for _, c := range order {
-		if sum+count(c) > allowed {
-			break
+// rare returns in which columns a value of one kind is so rare that it is a reason. counts
+// holds the number of fit rows with such a value by column, and -1 for a column that cannot
+// have one. expected bounds the expected number of rows with such a reason, if each of the
+// fit rows and one more row is compared with all other rows in turn.
+//
+// The value is rare in a column with count k if k is at most always, or if the counts that
+// are at most k+1 have a sum of at most allowed. The second condition gives at most allowed+1
+// rows a reason: among all rows, the column of such a row has the count k+1, and the counts
+// up to it have a sum of at most allowed+1.
+func rare(counts []int, allowed, always int) (isRare []bool, expected int) {
+	upTo := func(limit int) (sum int) {
+		for _, k := range counts {
+			if k <= limit {
+				sum += max(k, 0)
+			}
 		}
-		sum += count(c)
-		rare(c)
+		return sum
 	}
-	return sum
+	isRare = make([]bool, len(counts))
+	for i, k := range counts {
+		isRare[i] = k >= 0 && (k <= always || upTo(k+1) <= allowed)
+	}
+	if slices.Max(counts) >= 0 {
+		expected = max(min(allowed, upTo(math.MaxInt)), upTo(always+1)) + 1
+	}
+	return isRare, expected
 }
 
 // setNumbers sets the range and the quantiles. It returns how far the smallest and the

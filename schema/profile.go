@@ -140,6 +140,15 @@ func (c *Column) otherHashes() []uint32 {
 	return hashes
 }
 
+// distinct returns the number of different categories in the fit rows. If the profile does not
+// store all of them, it is a lower bound.
+func (c *Column) distinct() int {
+	if c.Others == nil && c.OtherRows > 0 {
+		return len(c.Categories) + maxOthers
+	}
+	return len(c.Categories) + len(c.Others)/4
+}
+
 // hash returns the 32-bit FNV-1a hash of a category.
 func hash(category string) uint32 {
 	h := fnv.New32a()

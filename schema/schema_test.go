@@ -118,6 +118,73 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// TestRateOfRareValues checks the rate of reasons on fresh rows of tables in which categories
+// or empty cells are rare in most columns. It is a mean over fits, as the promise is.
+func TestRateOfRareValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	const columns = 20
+	// 300 places, of which half have fewer than one row in a fit of 200 rows.
+	place := func() string { return fmt.Sprint(int(300 * math.Pow(rng.Float64(), 2))) }
+	for name, cell := range map[string]func() (x float32, s string){
+		"categories": func() (float32, string) { return 0, place() },
+		"gaps": func() (float32, string) {
+			if rng.Float64() < 1.0/200 {
+				return float32(math.NaN()), "a"
+			}
+			return 0, "a"
+		},
+	} {
+		block := func(n int) ood.InputBlock {
+			x := ood.Tensor{Name: "x", Shape: []int{n, columns}}
+			kind := ood.Tensor{Name: "kind", Shape: []int{n, 1}}
+			for range n {
+				_, s := cell()
+				kind.Strings = append(kind.Strings, s)
+				for range columns {
+					v, _ := cell()
+					x.Data = append(x.Data, v)
+				}
+			}
+			return ood.InputBlock{Tensors: []ood.Tensor{x, kind}}
+		}
+		var unusual int
+		var expected float64
+		for range 200 {
+			p := learn(block(200))
+			c := p.NewChecker(false)
+			c.Add(block(200))
+			s := c.Summary()
+			unusual, expected = unusual+s.Unusual, expected+s.Expected
+		}
+		if float64(unusual) > 1.1*expected {
+			t.Errorf("%s: %d rows are unusual, at most %.0f are expected", name, unusual, expected)
+		}
+	}
+}
+
+// TestRateOfManyCategories checks the rate of changed columns if chance decides which
+// categories are frequent enough to be listed, and new rows are many more than fit rows.
+func TestRateOfManyCategories(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	block := func(n int) ood.InputBlock {
+		kind := ood.Tensor{Name: "kind", Shape: []int{n, 1}}
+		for range n {
+			kind.Strings = append(kind.Strings, fmt.Sprint(rng.IntN(80)))
+		}
+		return ood.InputBlock{Tensors: []ood.Tensor{kind}}
+	}
+	const runs = 1500
+	changed := 0
+	for range runs {
+		c := learn(block(100)).NewChecker(false)
+		c.Add(block(2000))
+		changed += c.Summary().Changed
+	}
+	if changed > runs/100 {
+		t.Errorf("the column changed in %d of %d batches", changed, runs)
+	}
+}
+
 // TestSummary checks that changes of whole columns are found and named.
 func TestSummary(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
