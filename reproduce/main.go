@@ -24,6 +24,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/monitor"
 	"github.com/attach-uncertainty/attach/reproduce/pictures"
+	"github.com/attach-uncertainty/attach/reproduce/reasons"
 	"github.com/attach-uncertainty/attach/reproduce/selection"
 	"github.com/attach-uncertainty/attach/reproduce/sets"
 	"github.com/attach-uncertainty/attach/reproduce/star"
@@ -35,7 +36,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, pictures.Experiment,
 }
 
 func main() {
