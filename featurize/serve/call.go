@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type call struct {
 	numbers  []float32
 	tensors  []ood.Tensor
 	groups   []string
+	measures []ood.Measure
 	response []byte
 	shape    []int
 }
@@ -124,6 +126,11 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		return errTimeout
 	case err != nil:
 		return err
+	}
+	if slices.ContainsFunc(c.outputs, func(w requestedOutput) bool { return w.name == reasonsOutput }) {
+		if err := m.setReasons(c); err != nil {
+			return err
+		}
 	}
 	alpha := cmp.Or(c.alpha, m.bundle.Calibration.Alpha)
 	for i := range c.job.predictions {

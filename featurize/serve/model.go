@@ -25,6 +25,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // model is an opened .attach file with its ONNX model.
@@ -35,8 +36,9 @@ type model struct {
 	inputInfo []featurize.Value // more information about each of the inputs
 	imageName string            // name of the input that takes prepared images; "" if unknown
 	outputs   []output
-	sha256    string        // SHA-256 of the .attach file
-	monitor   *driftMonitor // nil without a calibrated detector
+	sha256    string          // SHA-256 of the .attach file
+	monitor   *driftMonitor   // nil without a calibrated detector
+	matcher   *schema.Matcher // finds the reasons of rows; nil without a profile
 	batcher   batcher
 	users     int // number of requests that use the model; guarded by the lock of its entry
 
@@ -78,6 +80,9 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	m := &model{
 		bundle: b, attached: net, inputs: net.Base(b.Base.Task).Inputs, inputInfo: net.Info().Inputs, outputs: outputsOf(b),
 		predictors: map[predictorKey]*attach.Predictor{}, buildSlot: make(chan struct{}, 1),
+	}
+	if b.Profile != nil {
+		m.matcher = b.Profile.Matcher()
 	}
 	if net.Preprocess != nil {
 		shape := net.InputShape()
@@ -201,7 +206,7 @@ const maxRows = 1 << 16
 
 // readInputs decodes the inputs of a request into the rows of its job, c.job.
 func (m *model) readInputs(c *call) error {
-	c.tensors, c.groups, c.numbers = c.tensors[:0], c.groups[:0], c.numbers[:0]
+	c.tensors, c.groups, c.numbers, c.measures = c.tensors[:0], c.groups[:0], c.numbers[:0], nil
 	if len(c.inputs) == 0 {
 		return badRequestf("the request has no inputs; the model takes %s", m.describeInputs())
 	}
@@ -234,7 +239,7 @@ func (m *model) readInputs(c *call) error {
 	if err := m.checkComplete(c); err != nil {
 		return err
 	}
-	c.job.block = ood.InputBlock{Tensors: c.tensors}
+	c.job.block = ood.InputBlock{Tensors: c.tensors, Measures: c.measures}
 	if c.job.groups = nil; m.bundle.Calibration.Groups != nil {
 		if c.job.groups = c.groups; len(c.groups) == 0 {
 			return badRequestf("the model's intervals are calibrated by group, so the request needs the BYTES input %s with the group of each row", groupInput)
@@ -331,9 +336,10 @@ func (m *model) readTexts(c *call, t *tensor, shape []int) error {
 // image is decoded.
 func (m *model) readImages(c *call, t *tensor) error {
 	x := ood.Tensor{Name: m.imageName}
+	var heights, widths []float32 // before preprocessing
 	n := 0
 	err := t.eachBytes(true, func(element []byte) error {
-		shape, err := m.readImage(c, element)
+		shape, h, w, err := m.readImage(c, element)
 		if err == nil && n > 0 && !slices.Equal(shape, x.Shape[1:]) {
 			err = fmt.Errorf("its size after preprocessing is %s, but the images before it have %s", imagesize.Times(shape), imagesize.Times(x.Shape[1:]))
 		}
@@ -347,11 +353,13 @@ func (m *model) readImages(c *call, t *tensor) error {
 			x.Shape = append([]int{t.elements}, shape...)
 		}
 		n++
+		heights, widths = append(heights, float32(h)), append(widths, float32(w))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	c.measures = []ood.Measure{{Name: "image height", Values: heights}, {Name: "image width", Values: widths}}
 	x.Data = c.numbers[len(c.numbers)-elementCount(x.Shape):]
 	c.tensors = append(c.tensors, x)
 	return nil
@@ -361,36 +369,36 @@ func (m *model) readImages(c *call, t *tensor) error {
 func elementCount(shape []int) int { return shape[0] * rowWidth(shape) }
 
 // readImage decodes and prepares an image, appends the result to c.numbers, and returns its
-// shape.
-func (m *model) readImage(c *call, file []byte) ([]int, error) {
-	h, w, err := pixels.Size(bytes.NewReader(file))
+// shape, and the height and width before preprocessing.
+func (m *model) readImage(c *call, file []byte) (shape []int, h, w int, err error) {
+	h, w, err = pixels.Size(bytes.NewReader(file))
 	if err != nil {
-		return nil, err
+		return nil, h, w, err
 	}
-	shape, err := m.attached.Preprocess.Shape(h, w, 3)
+	shape, err = m.attached.Preprocess.Shape(h, w, 3)
 	if err == nil {
 		err = imagesize.Check(m.attached.Info().Layout, h, w, shape, m.attached.InputShape())
 	}
 	if err != nil {
-		return nil, err
+		return nil, h, w, err
 	}
 	// The memory for the prepared image stays reserved until the request ends. The memory
 	// for the decoded pixels (two copies of four bytes per pixel) is released when
 	// readImage returns.
 	if err := c.reserve(4 * int64(rowWidth(append([]int{1}, shape...)))); err != nil {
-		return nil, err
+		return nil, h, w, err
 	}
 	decoded := 8 * int64(h) * int64(w)
 	if err := c.reserve(decoded); err != nil {
-		return nil, err
+		return nil, h, w, err
 	}
 	defer c.freeReserved(decoded)
 	var img image.Image
 	if img, err = preprocess.Decode(bytes.NewReader(file)); err != nil {
-		return nil, err
+		return nil, h, w, err
 	}
 	c.numbers, shape, err = m.attached.Preprocess.Append(c.numbers, img)
-	return shape, err
+	return shape, h, w, err
 }
 
 // responseBytes bounds the memory in bytes for the long parts of a response. These are sets
@@ -517,7 +525,7 @@ func (m *model) runSingle(j *job) error {
 		}
 		r, err := m.attached.Run(j.ctx, block)
 		if err != nil {
-			return m.addLocation(err, block, i)
+			return m.explainFailure(m.addLocation(err, block, i), block, i)
 		}
 		if j.groups != nil {
 			r.Groups = j.groups[i:end]
@@ -533,6 +541,23 @@ func (m *model) runSingle(j *job) error {
 		j.predictions = append(j.predictions, predictions...)
 	}
 	return nil
+}
+
+// explainFailure adds the first new category in a block to an error of the model, because some
+// models fail on a category that they were not trained on. The block starts with row begin of
+// the request.
+func (m *model) explainFailure(err error, block ood.InputBlock, begin int) error {
+	if m.matcher == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	for i, list := range m.matcher.Reasons(m.profiledBlock(block)) {
+		for _, r := range list {
+			if r.Cause == schema.NewCategory {
+				return fmt.Errorf("%w; row %d (counted from 0): %v", err, begin+i, r)
+			}
+		}
+	}
+	return err
 }
 
 // addLocation adds the names of the inputs to an error that the rows of a block caused. If the

@@ -56,6 +56,9 @@ func outputsOf(b *attach.Bundle) []output {
 				}))
 		}
 	}
+	if b.Profile != nil {
+		list = append(list, output{name: reasonsOutput, datatype: "BYTES", shape: []int{-1}, optional: true, text: reasonsText})
+	}
 	return list
 }
 

@@ -112,6 +112,12 @@ type tensorMetadata struct {
 	Name     string  `json:"name"`
 	Datatype string  `json:"datatype"`
 	Shape    []int64 `json:"shape"`
+	// Parameters holds the names of the table columns in a row of an input, or is nil.
+	Parameters *tensorParameters `json:"parameters,omitempty"`
+}
+
+type tensorParameters struct {
+	Columns []string `json:"columns"`
 }
 
 func serverMetadata() description {
@@ -137,7 +143,7 @@ func (s *Server) modelMetadata(name, version string) (md description, err error)
 // describeTensors returns the metadata of the model's inputs and outputs.
 func (m *model) describeTensors() (inputs, outputs []tensorMetadata) {
 	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
-		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
+		t := tensorMetadata{Name: name, Datatype: datatype, Shape: make([]int64, len(shape))}
 		for i, d := range shape {
 			t.Shape[i] = int64(d)
 		}
@@ -151,6 +157,9 @@ func (m *model) describeTensors() (inputs, outputs []tensorMetadata) {
 	}
 	for _, in := range m.inputs {
 		add(&inputs, in.Name, datatypeOf(in.DType), in.Shape)
+		if columns := m.columnsOf(in.Name); columns != nil {
+			inputs[len(inputs)-1].Parameters = &tensorParameters{columns}
+		}
 	}
 	if m.attached.Preprocess != nil && !known(imageInput) {
 		add(&inputs, imageInput, "BYTES", []int{-1})

@@ -37,6 +37,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 const digit = "../../testmodels/images/3/0.png"
@@ -644,11 +645,27 @@ func TestReloadKeepsSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Calibration.TrueClasses = calibrate.ClassCalibration{}
-	if err := b.Save(t.Context(), path); err != nil {
-		t.Fatal(err)
+	// An output that is sent only on request may be new.
+	learner := schema.NewLearner(schema.LearnOptions{Columns: []string{"a", "b"}})
+	learner.Add(ood.InputBlock{Tensors: []ood.Tensor{{Name: "input", Shape: []int{1, 2}, Data: []float32{1, 2}}}})
+	b.Profile, b.Base.Columns = learner.Profile(), []string{"a", "b"}
+	reload := func() error {
+		t.Helper()
+		if err := b.Save(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		return s.Reload(t.Context())
 	}
-	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `the output "set" is missing`) {
+	if err := reload(); err != nil {
+		t.Errorf("with a profile: %v", err)
+	}
+	b.Profile.Columns[0].Name, b.Profile.Columns[1].Name = "b", "a"
+	if err := reload(); err == nil || !strings.Contains(err.Error(), `the columns of the input "input" changed from a, b to b, a`) {
+		t.Errorf("with the columns in another order: %v", err)
+	}
+	b.Profile.Columns[0].Name, b.Profile.Columns[1].Name = "a", "b"
+	b.Calibration.TrueClasses = calibrate.ClassCalibration{}
+	if err := reload(); err == nil || !strings.Contains(err.Error(), `the output "set" is missing`) {
 		t.Errorf("error %v", err)
 	}
 	r, err := http.Get(url + "/v2/models/digits")

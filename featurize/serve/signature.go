@@ -3,6 +3,8 @@ package serve
 import (
 	"fmt"
 	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // signatureChange describes the first difference between two models that clients would
@@ -15,6 +17,9 @@ func signatureChange(old, new *model) string {
 	newInputs, newOutputs := new.describeTensors()
 	if change := tensorChange("input", oldInputs, newInputs); change != "" {
 		return change
+	}
+	if old.matcher == nil { // clients do not need to know of an output that is sent only on request
+		newOutputs = slices.DeleteFunc(newOutputs, func(t tensorMetadata) bool { return t.Name == reasonsOutput })
 	}
 	if change := tensorChange("output", oldOutputs, newOutputs); change != "" {
 		return change
@@ -41,6 +46,8 @@ func tensorChange(kind string, old, new []tensorMetadata) string {
 		}
 		if after := new[i]; after.Datatype != before.Datatype || !slices.Equal(after.Shape, before.Shape) {
 			return fmt.Sprintf("the %s %q changed from %s %v to %s %v", kind, before.Name, before.Datatype, before.Shape, after.Datatype, after.Shape)
+		} else if before.Parameters != nil && after.Parameters != nil && !slices.Equal(before.Parameters.Columns, after.Parameters.Columns) {
+			return fmt.Sprintf("the columns of the %s %q changed from %s to %s", kind, before.Name, display.List(before.Parameters.Columns, 10), display.List(after.Parameters.Columns, 10))
 		}
 	}
 	for _, after := range new {
