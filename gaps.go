@@ -41,8 +41,8 @@ func (e emptyCells) matrixOf(b ood.Batch) blas32.General {
 	return m
 }
 
-// unseen reports which rows have emptier cells than the fit rows. It returns nil if none has.
-// Features must not be scaled yet.
+// unseen reports which rows have empty cells where the reference rows rarely have them. It
+// returns nil if there are none. Features must not be scaled yet.
 func (e emptyCells) unseen(b ood.Batch) []bool {
 	if e.Profile.Empty == nil {
 		return nil

@@ -69,7 +69,7 @@ func TestEveryQuantileMethod(t *testing.T) {
 }
 
 // TestForestIntervals checks that intervals of a quantile forest are wide for rows whose
-// targets have much noise, and that they cover.
+// targets have much noise, and that they have the nominal coverage.
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	in.IntervalModel, in.Trainer = method("quantile-forest"), nil

@@ -16,8 +16,8 @@ func squareMatrices(n float64) memoryFunc {
 // squareBytes returns the size in bytes of a float64 matrix of width×width.
 func squareBytes(width int) float64 { return 8 * float64(width) * float64(width) }
 
-// passesMemory returns a function for the memory of the outputs of all passes for the given
-// number of rows.
+// passesMemory returns a function that computes the size of the outputs of all passes over
+// the given number of rows.
 func passesMemory(rows float64) memoryFunc {
 	return func(t ood.Training, p ood.Params) float64 {
 		return 8 * rows * p.Float("passes") * float64(t.Logits.Cols)

@@ -21,10 +21,11 @@ type IntervalOptions struct {
 	Joint bool
 	// Smoothed makes the coverage exactly ⌈(1−α)(n+1)⌉/(n+1) for n calibration rows, even
 	// if scores tie. Scores tie if targets or quantiles take few values, for example
-	// counts, grades or the leaves of trees. For each row and target, or joint box, Seed
-	// and the row number draw a τ in [0,1). It decides whether the interval is closed or
-	// open. A closed interval covers the targets whose score equals the margin, and an open
-	// one does not. Without ties, both have the same coverage.
+	// counts, grades or the leaves of trees. Each row and target, or each row for joint
+	// boxes, gets a τ in [0,1) that depends on Seed and the row number. This τ decides
+	// whether the interval is closed or open. A closed interval covers the targets whose
+	// score equals the margin, and an open one does not. Without ties, both have the same
+	// coverage.
 	//
 	// An open end is the outermost number whose score is below the margin, so every
 	// interval covers y if lower ≤ y ≤ upper. If lower > upper, the interval is empty. The

@@ -20,8 +20,8 @@ import (
 // slightly higher scores. Adding a row takes less than a microsecond and does not allocate.
 // The state takes less than a kilobyte. A Monitor is safe for concurrent use.
 //
-// If the rows are exchangeable with the calibration rows, the Monitor ever alarms at δ with
-// probability at most δ, however long the stream is. Exchangeable rows come from the same
+// If the rows are exchangeable with the calibration rows, the probability that the Monitor
+// alarms at δ is at most δ, however long the stream is. Exchangeable rows come from the same
 // source as the calibration rows and are independent of each other. In addition, neither
 // the model nor the detector may have been trained on the calibration rows or on rows of
 // the stream. Frames of a video are not exchangeable, and neither are repeated copies of a
@@ -31,7 +31,7 @@ import (
 // other. Martingales that treat the p-values as independent raise false alarms far more often.
 // Monitor therefore bets against the joint distribution of the ranks (see [Ranks]). Its
 // evidence is the capital that these bets have won, starting from 1. The evidence is an
-// e-value: if nothing changes, it ever reaches 1/δ with probability at most δ.
+// e-value: if nothing changes, the probability that it reaches 1/δ at any time is at most δ.
 //
 // A Monitor with few calibration rows cannot detect a small fraction of outliers. Even if
 // nothing has changed, a fraction s of all rows scores above all n calibration rows with

@@ -81,11 +81,11 @@ func (b OutlierBounds) Outliers(group Ranks) int {
 // rows. FDP returns 0 if the group has no such rows.
 func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
 	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+hypothesis.Slack)))))
-	rows := group.countBelow(k)
-	if rows == 0 {
-		return 0
+	inliers := b.maxInliersAmong(group, k) // checks the group
+	if rows := group.countBelow(k); rows > 0 {
+		return float64(inliers) / float64(rows)
 	}
-	return float64(b.maxInliersAmong(group, k)) / float64(rows)
+	return 0
 }
 
 // maxInliersAmong returns an upper bound on the inliers among the rows of a group with the k

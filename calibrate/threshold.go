@@ -8,10 +8,10 @@ import (
 // threshold decides which scores are covered. Lower scores are covered. An equal score is
 // covered unless the threshold is open.
 //
-// Scores are rounded up and the ends of intervals are rounded inwards. A target therefore lies
-// inside an end exactly if its score is covered, as calibration computes the score. If both
-// were rounded to the nearest number, a target whose score equals the threshold could lie
-// outside.
+// Scores are rounded up and the ends of intervals are rounded inwards. A target therefore
+// lies within the end of an interval if and only if the score that calibration computes for
+// it is covered. If both were rounded to the nearest number, a target whose score equals
+// the threshold could lie outside.
 type threshold struct {
 	score float64
 	open  bool

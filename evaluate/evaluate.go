@@ -18,9 +18,9 @@ import (
 // Options selects what Rows evaluates. The zero value uses default false-alarm rates and only
 // the level of the predictor.
 //
-// The options of the predictor also apply. Flags by class and group are for its Alpha.
-// Rate.AdjustedPValue is set only at its Level and Alpha. Its Seed determines the random
-// rows of Points and of the search for the worst slab.
+// The options of the predictor also apply. Flags by class and by group are evaluated only
+// at its Alpha, and Rate.AdjustedPValue is set only at its Level and Alpha. Its Seed
+// determines the random rows of Points and of the search for the worst slab.
 type Options struct {
 	// OOD yields out-of-distribution rows, which should be flagged. They need no labels. Nil
 	// means that there are none.

@@ -86,7 +86,8 @@ func TestRegressor(t *testing.T) {
 		if r2 := stat.RSquaredFrom(value, truth, nil); math.Abs(*got.RMSE-math.Sqrt(square)) > 1e-9 || math.Abs(*got.MAE-absolute) > 1e-9 || math.Abs(*got.R2-r2) > 1e-9 {
 			t.Errorf("RMSE %v, MAE %v, R² %v; want %v, %v, %v", *got.RMSE, *got.MAE, *got.R2, math.Sqrt(square), absolute, r2)
 		}
-		// Compute the lowest decile of the model's predictions row by row.
+		// Count row by row how many targets are covered among the rows in the lowest decile
+		// of the model's predictions.
 		order := make([]int, 1000)
 		floats.Argsort(value, order)
 		p := targetsOf(mustPredict(t, b, test.Batch, attach.PredictOptions{}))

@@ -140,9 +140,10 @@ func (m *Model) newDropoutModel(ctx context.Context, g *onnx.Graph) (*dropoutMod
 }
 
 // transferNodes redeclares a tensor that the first session returns and the second session
-// takes. The nodes in send convert it after the first session, and the nodes in receive
-// convert it back. Conversion is needed because sessions can exchange neither
-// half-precision numbers nor scalars. A tensor whose axes are not declared may be a scalar.
+// takes. The nodes in send convert it at the end of the first session, and the nodes in
+// receive convert it back at the start of the second. Conversion is needed because sessions
+// can exchange neither half-precision numbers nor scalars. A tensor whose axes are not
+// declared may be a scalar.
 func transferNodes(v *pb.ValueInfoProto) (send, receive []*pb.NodeProto) {
 	t, name := v.GetType().GetTensorType(), v.GetName()
 	elem, floatElem := t.GetElemType(), t.GetElemType()

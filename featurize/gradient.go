@@ -121,10 +121,10 @@ func (o GradientOptions) checkOutputs(c int) error {
 	return nil
 }
 
-// gradientNumbers bounds the input numbers in a batch that is differentiated, unless the
+// maxGradientNumbers bounds the input numbers in a batch that is differentiated, unless the
 // caller or the model sets the batch size. The bound is eight images of 3×224×224. A single
 // row may exceed it.
-const gradientNumbers = 8 * 3 * 224 * 224
+const maxGradientNumbers = 8 * 3 * 224 * 224
 
 // gradientBatch returns the largest number of rows in one run that computes gradients.
 func (m *Model) gradientBatch(o GradientOptions) int {
@@ -138,7 +138,7 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	for _, in := range m.inputs {
 		width += floatProduct(in.dims[min(1, len(in.dims)):])
 	}
-	return max(1, min(m.batchSize, int(gradientNumbers/max(1, width))))
+	return max(1, min(m.batchSize, int(maxGradientNumbers/max(1, width))))
 }
 
 // runGradient runs the model on a chunk and returns the features, the logits and the

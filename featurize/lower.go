@@ -103,7 +103,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if !ok {
 		return nil
 	}
-	if op == "Sigmoid" && areNegatives(w, b) {
+	if op == "Sigmoid" && haveOppositeScores(w, b) {
 		// For scores −z and z, the sigmoid σ(z) is the second component of softmax(−z/2,
 		// z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
@@ -111,8 +111,8 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), renameScores(n, name, n.GetAttribute()))
 }
 
-// areNegatives reports whether the scores of two classes are the negatives of each other.
-func areNegatives(w, b []float32) bool {
+// haveOppositeScores reports whether the scores of two classes are the negatives of each other.
+func haveOppositeScores(w, b []float32) bool {
 	if len(b) != 2 || b[0] != -b[1] {
 		return false
 	}
@@ -133,10 +133,10 @@ func scaled(v []float32, factor float32) []float32 {
 	return out
 }
 
-// ownScoresSuffix ends the name of the scores that a classifier node itself computes, if
-// lower replaces these scores. For a linear classifier, no node reads them, and the name
-// without the suffix is the name of the tensor that replaces them. For other classifiers,
-// the node that replaces the scores reads them.
+// ownScoresSuffix is appended to the name of the scores output of a classifier node whose
+// scores lower replaces. For a linear classifier, the replacement takes the old name, and
+// no node reads the original scores. For other classifiers, the node that replaces the
+// scores reads them.
 const ownScoresSuffix = "/attach/unread"
 
 // renameScores returns a copy of a classifier node with the given attributes. The scores

@@ -225,8 +225,8 @@ func TestRaggedRefused(t *testing.T) {
 	}
 }
 
-// TestRaggedBERT checks that a trained BERT model gives a row the same features if the row
-// runs by itself or padded with others.
+// TestRaggedBERT checks that a trained BERT model gives a row the same features whether it
+// runs alone or is padded in a batch with other rows.
 func TestRaggedBERT(t *testing.T) {
 	m := open(t, runtime(t), filepath.Join(sharedModels(t), "clinc_bert", "model.onnx"), featurize.Options{EarlierLayers: 2})
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -53,8 +53,8 @@ type view struct {
 	isLog bool
 }
 
-// minProbability is the smallest probability that a logarithm is taken of, e⁻¹⁶. Smaller
-// probabilities are replaced by it.
+// minProbability, e⁻¹⁶, is a lower bound on probabilities before their logarithm is taken.
+// Smaller probabilities are raised to it.
 const minProbability = 1.1253517e-07
 
 // sources returns the tensors that a view is computed from.

@@ -535,8 +535,8 @@ func rescaled(column *Column, sorted []float32) string {
 	}
 	slices.Sort(factors)
 	switch factor := factors[1]; {
-	// Different units give exactly one factor. A small factor may also be a shift, so it must
-	// explain all quantiles well.
+	// A change of unit multiplies all quantiles by the same factor. A small factor may come
+	// from a shift instead, so it must fit all quantiles well.
 	case factors[2] > 1.3*factors[0], max(factor, 1/factor) < 5 && factors[2] > 1.1*factors[0], max(factor, 1/factor) < 1.5:
 		return ""
 	case factor > 1:

@@ -3,9 +3,10 @@
 // that was never seen, a number far outside the fitted range, or a column whose values have
 // changed as a whole.
 //
-// A column is a cell of a table. Inputs that are not tables have measures instead, such as
-// the brightness of an image or the number of words in a text. A [Learner] reads the rows of
-// a fit and makes a [Profile], which contains no rows. A [Checker] compares new rows with it.
+// For a table, the columns are the columns that the model reads. Inputs that are not tables
+// have measures instead, such as the brightness of an image or the number of words in a
+// text. A [Learner] reads the rows of a fit and makes a [Profile], which contains no rows.
+// A [Checker] compares new rows with it.
 //
 // Rows are compared before the model runs, so a reason does not depend on the model. A
 // reason says that a value is unusual. It does not say that the prediction is wrong.

@@ -266,7 +266,7 @@ func TestQuantileTest(t *testing.T) {
 
 // TestMeasures checks the measures of images and texts.
 func TestMeasures(t *testing.T) {
-	image := func(v ...float32) ood.InputBlock { // pictures of 3×1×2 pixels, with their height
+	image := func(v ...float32) ood.InputBlock { // images of 1×2 pixels with three channels; the recorded height of each is its first value
 		n := len(v)
 		x := ood.Tensor{Name: "x", Shape: []int{n, 3, 1, 2}}
 		for _, v := range v {

@@ -160,6 +160,6 @@ func (m *openedBundle) predictor(ctx context.Context, o attach.PredictOptions) (
 	if p, err = m.Bundle.Predictor(o); err != nil {
 		return nil, nil, err
 	}
-	stop, err = m.flags.startProducts(ctx)
+	stop, err = m.flags.offloadProducts(ctx)
 	return p, stop, err
 }

@@ -73,7 +73,7 @@ func setFractions(option string, first *float64, rest *[]float64) func(list stri
 	}
 }
 
-// parseGates is a step of the command: it parses the gates.
+// parseGates parses the conditions of --fail-if. The command calls it before run.
 func (f *evaluateFlags) parseGates(*cli.Context) (err error) {
 	f.gates, err = parseGates(f.failIf)
 	return err

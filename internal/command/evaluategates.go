@@ -196,9 +196,9 @@ func untestedGuarantee(b *attach.Bundle, e *evaluate.Evaluation) string {
 }
 
 // checkGates returns a *gateError that names the failed gates, or nil if none failed. It
-// returns a different error if the evaluation lacks a figure. It also does so if untested
-// is not empty and a gate on the figure violated does not fail, because a lost column of
-// targets must not let a job pass.
+// returns a different error if the evaluation lacks a figure, and also if untested is not
+// empty and a gate on the figure "violated" would pass. Otherwise a job could pass only
+// because its targets were lost.
 func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 	var failed []string
 	for _, g := range gates {

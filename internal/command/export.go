@@ -117,7 +117,7 @@ func (f *verifyFlags) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := f.startProducts(c.Context)
+	stop, err := f.offloadProducts(c.Context)
 	if err != nil {
 		return err
 	}

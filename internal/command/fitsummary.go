@@ -20,9 +20,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// printNotes prints warnings, a summary of the fit, and notes. The guarantee is a warning
-// if calibration rows were also fitted on, or if they were split off for a model without a
-// linear layer, such as trees. Otherwise it is a note, unless another warning replaces it.
+// printNotes prints warnings, a summary of the fit, and notes. The guarantee is printed as
+// a warning if some calibration rows are also fit rows, or if they were split off for a
+// model without a linear layer, such as trees. Otherwise it is printed as a note, unless
+// another warning replaces it.
 func (f *fitCall) printNotes(b *attach.Bundle) {
 	w := f.stderr
 	trainedOn := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.options.Batch)

@@ -66,16 +66,16 @@ func (p *modelFlags) log(c *cli.Context) error {
 	return nil
 }
 
-// startProducts runs large matrix products of this process in ONNX Runtime until stop is
+// offloadProducts runs large matrix products of this process in ONNX Runtime until stop is
 // called.
-func (p *modelFlags) startProducts(ctx context.Context) (stop func(), err error) {
+func (p *modelFlags) offloadProducts(ctx context.Context) (stop func(), err error) {
 	return ort.Products(ctx, ort.Options(p.Runtime))
 }
 
 // newEngine returns an engine that trains networks in ONNX Runtime. Until stop is called,
 // large matrix products of this process run there, too.
 func (p *modelFlags) newEngine(ctx context.Context) (e *fit.Engine, stop func(), err error) {
-	stopProducts, err := p.startProducts(ctx)
+	stopProducts, err := p.offloadProducts(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

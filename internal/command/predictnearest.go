@@ -22,7 +22,7 @@ type fittedRows struct {
 	names     []string
 	set       *inputs.Set // nil for precomputed features
 	reference *duplicates.Reference
-	found     [][]int // nearest rows of the rows that were added and not taken yet
+	found     [][]int // nearest fit rows of each row that was added but not taken yet
 }
 
 // readFitted runs the model on the rows of --fitted. It returns nil without --fitted.

@@ -52,7 +52,7 @@ func serveCommand() *cli.Command {
 	f.table = join(table{
 		{name: "http", dest: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
 		{name: "grpc", dest: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
-		{name: "allow-host", dest: &f.allowedHosts, rule: hostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
+		{name: "allow-host", dest: &f.allowedHosts, rule: checkHostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
 		{name: "traces", dest: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
 	}.inGroup(groupNetwork), table{
 		{name: "max-batch-size", dest: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
@@ -86,7 +86,7 @@ func (f *serveFlags) run(c *cli.Context) error {
 	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	stop, err := f.startProducts(ctx)
+	stop, err := f.offloadProducts(ctx)
 	if err != nil {
 		return err
 	}

@@ -87,8 +87,8 @@ func (g hostGuard) checkGRPC(authority []string) error {
 	return nil
 }
 
-// hostName is the rule for a host name or address without a scheme or port.
-func hostName(value any) string {
+// checkHostName is the rule for a host name or address without a scheme or port.
+func checkHostName(value any) string {
 	name := value.(string)
 	address := net.ParseIP(strings.Trim(name, "[]")) != nil
 	return requirement(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be a host name or address, without a scheme or port")

@@ -51,7 +51,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	if err := checkFitted(m, "New", s.fitted); err != nil {
 		return nil, err
 	}
-	remainingWidth := maxWidths
+	remainingWidth := maxTotalWidth
 	for name, v := range st.Params {
 		part, isWidth := strings.CutPrefix(name, widthPrefix)
 		if !isWidth {
@@ -60,7 +60,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 		}
 		n, ok := v.(float64)
 		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(remainingWidth, rows.MaxWidth)) {
-			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxWidths, v)
+			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxTotalWidth, v)
 		}
 		s.widths[part] = int(n)
 		remainingWidth -= int(n)
@@ -83,9 +83,9 @@ func (s *Scorer) zeroBatch() ood.Batch {
 	return b
 }
 
-// maxWidths limits the sum of all widths in a state, because checkWidths allocates a row of
+// maxTotalWidth limits the sum of all widths in a state, because checkWidths allocates a row of
 // this size.
-const maxWidths = 3 * rows.MaxWidth
+const maxTotalWidth = 3 * rows.MaxWidth
 
 // checkWidths returns an error if the fitted state does not match the widths. It finds out
 // by scoring a row of zeros or predicting its quantiles. It does not check methods that run

@@ -57,8 +57,8 @@ var elementTypes = map[pb.TensorProto_DataType]struct {
 // IsFloat reports whether an element type is a floating-point type.
 func IsFloat(t pb.TensorProto_DataType) bool { return elementTypes[t].float }
 
-// DTypeName returns NumPy's name of an element type, or ONNX's name if NumPy has no such
-// type.
+// DTypeName returns the name of an element type in the style of NumPy, such as "bfloat16".
+// For a type that is not supported, it returns the name of ONNX.
 func DTypeName(dataType int32) string {
 	if e, ok := elementTypes[pb.TensorProto_DataType(dataType)]; ok {
 		return e.name

@@ -169,8 +169,8 @@ func (w Word) Percent() int {
 	return int(math.Round(100 * w.Share))
 }
 
-// cumulativeTable counts the rows up to each of several p-values, and the number of rows
-// expected.
+// cumulativeTable lists, for each of several limits, the number of rows with a p-value up
+// to that limit and the expected number.
 func cumulativeTable(h evaluate.Histogram) grid {
 	g := grid{Title: "Rows by largest p-value"}
 	var limits, counts, expected []float64

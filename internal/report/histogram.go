@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// A histogram of the page is histWidth × histHeight pixels large. A small one in the table
-// is sparkWidth × sparkHeight pixels large.
+// Histograms on the page measure histWidth × histHeight pixels. The small ones in the table
+// measure sparkWidth × sparkHeight pixels.
 const (
 	histWidth, histHeight   = 320.0, 110.0
 	sparkWidth, sparkHeight = 96.0, 24.0

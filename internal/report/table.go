@@ -39,7 +39,7 @@ func metricColumns() []figureColumn {
 	}
 }
 
-// metricValue returns the value of the metric with index field.
+// metricValue returns the value of the metric whose index is field.
 func metricValue(s compare.Summaries, ci *compare.Intervals, field int) figureValue {
 	v := figureValue{Summary: *measure.Figures[compare.Summary](&s)[field]}
 	if ci != nil {

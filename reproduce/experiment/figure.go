@@ -103,7 +103,8 @@ func Dot(ink color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyl
 	return draw.GlyphStyle{Color: ink, Radius: vg.Points(radius), Shape: shape}
 }
 
-// Bars draws error bars from y−below to y+above. caps is the width of the caps in points.
+// Bars returns error bars from y−below to y+above, which the caller adds to the figure.
+// caps is the width of the caps in points.
 func (f *Figure) Bars(x, y, below, above []float64, ink color.Color, caps float64) *plotter.YErrorBars {
 	errors := make(plotter.YErrors, len(x))
 	for i := range errors {

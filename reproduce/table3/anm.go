@@ -2,8 +2,8 @@ package table3
 
 import "math/rand/v2"
 
-// anm scores a pair with additive noise models. The cause is the variable on which the
-// residuals of the other one depend less, as measured by HSIC.
+// anm scores a pair with additive noise models. Each variable is regressed on the other
+// one. The cause is the regressor on which the residuals depend less, as measured by HSIC.
 //
 // Reference: Hoyer et al. (2009), Nonlinear causal discovery with additive noise models.
 // The paper regresses with a Gaussian process. This function uses a P-spline instead.

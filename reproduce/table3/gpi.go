@@ -137,7 +137,7 @@ func descriptionParts(x, y, params, gradient []float64) (parts [4]float64, err e
 	if err := chol.InverseTo(&inverse); err != nil {
 		return parts, err
 	}
-	// u is K⁻¹ times the derivative of part 2 by alpha = K⁻¹y.
+	// u is K⁻¹ times the derivative of parts[2] with respect to alpha, where alpha = K⁻¹y.
 	var alphaGradient, u mat.VecDense
 	alphaGradient.MulVec(kernelSlopes.T(), &derivatives)
 	if err := chol.SolveVecTo(&u, &alphaGradient); err != nil {

@@ -27,7 +27,7 @@ func (d decision) correctFraction() float64 {
 // summary holds the results of one method on one set.
 type summary struct {
 	accuracy, stderr float64 // weighted by the pairs' weights
-	area             float64 // area under accuracy by the fraction of pairs decided, most confident first
+	area             float64 // area under the curve of accuracy against the fraction of pairs decided, most confident first
 	seconds          float64
 	// The next fields describe the pairs whose p-value is at most the level.
 	decided, decidedAccuracy float64 // fraction of the weight, and accuracy

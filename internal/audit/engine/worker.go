@@ -103,7 +103,7 @@ func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.N
 	if err != nil {
 		return nil, hint(err)
 	}
-	e.scorer.PartTime = 0 // then workers that score the same rows write equal parts
+	e.scorer.PartTime = 0 // no limit, so that workers that score the same rows write equal parts
 	return &Worker{e, hint}, nil
 }
 

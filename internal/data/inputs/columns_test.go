@@ -121,7 +121,7 @@ func TestColumnsWithoutNames(t *testing.T) {
 		{"x.csv", ",kind,a,b\n7,x,1,2\n", Options{Takes: twoColumns}, `x[1 2][1 2]; columns left out: column 1 (no name), "kind" (text)`},
 		{"x.csv", "kind,a,b\nx,1,2\n", Options{Takes: twoInputs}, `u[1 1][1]; v[1 1][2]; columns without the names of the model's inputs are taken in their order: u: a; v: b; columns left out: "kind" (text)`},
 		{"x.jsonl", `{"v": [1, 2], "age": 3, "day": "2024-01-31", "n": null}`, Options{Takes: twoColumns}, `x[1 2][1 2]; columns left out: "age" (numbers), "day" (dates or numbers in another notation), "n" (no values)`},
-		// A column of texts is no input, even if some of its texts look like numbers.
+		// A text column is not an input, even if some of its values look like numbers.
 		{"x.csv", "note,a,b\n\"1,5\",1,2\nold,3,4\nnew,5,6\n", Options{Takes: twoColumns}, `x[3 2][1 2 3 4 5 6]; columns left out: "note" (text)`},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: twoColumns, Columns: []string{"b", "a"}}, "x[1 2][2 1]"},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: twoColumns, Ignore: []string{"id"}}, "x[1 2][1 2]"},

@@ -317,7 +317,9 @@ func (a *archive) inputsOf(s sample) ([]member, error) {
 // defaultTexts lists the usual names of members and keys that contain texts.
 var defaultTexts = append([]string{"txt"}, defaultTextNames...)
 
-// memberWith returns the index of the member that contains the text with a name, or -1.
+// memberWith returns the index of the member that contains the named text: the member with
+// this name or, if the name is a key of the .json member, that member. It returns -1 if
+// there is none.
 func (s sample) memberWith(name string) int {
 	if i := slices.Index(s.kinds, name); i >= 0 {
 		return i
@@ -366,8 +368,8 @@ func (a *archive) inputOf(s sample) (member, error) {
 	return member{}, a.sampleError(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageExtensions, " "), members))
 }
 
-// value returns the content of a sample under a name. The name is that of a member after
-// its first dot, or a key of the .json member.
+// value returns what a sample stores under a name: the content of the member whose file
+// name has that name after its first dot, or the value of that key in the .json member.
 func (s sample) value(name string) (string, error) {
 	if text, ok := s.notes[name]; ok {
 		return strings.TrimSpace(string(text)), nil

@@ -231,8 +231,8 @@ func TestWebDatasetOdd(t *testing.T) {
 	wantError(t, err, "a.tar: 2.npy", "its shape is [2], but earlier arrays have [3]")
 }
 
-// checkAllocated returns a function for the end of a test. The function fails the test if
-// more than limit bytes were allocated since checkAllocated was called.
+// checkAllocated returns a function to call at the end of a test. It fails the test if more
+// than limit bytes were allocated in between.
 func checkAllocated(t *testing.T, limit uint64) func() {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -149,7 +149,7 @@ func resizeRows(source rowSource, h, channels int, all []taps) *Image {
 		for x, t := range all {
 			s := src[t.first*channels:]
 			if channels == 3 {
-				r, g, b := weighted3(s, t.weights)
+				r, g, b := weightedSumRGB(s, t.weights)
 				p := dst[3*x : 3*x+3 : 3*x+3]
 				p[0], p[1], p[2] = clip(r), clip(g), clip(b)
 				continue
@@ -170,9 +170,9 @@ func resizeRows(source rowSource, h, channels int, all []taps) *Image {
 // nearest level.
 const rounding = 1 << (fractionBits - 1)
 
-// weighted3 returns the weighted sum of RGB pixels, by channel. s holds the pixels and v
+// weightedSumRGB returns the weighted sum of RGB pixels, by channel. s holds the pixels and v
 // their weights.
-func weighted3(s []uint8, v []int32) (r, g, b int32) {
+func weightedSumRGB(s []uint8, v []int32) (r, g, b int32) {
 	r, g, b = rounding, rounding, rounding
 	for len(v) >= 4 && len(s) >= 12 { // a loop over four pixels at a time takes a third less time
 		r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestResize checks that every level equals that of Pillow's Image.resize.
+// TestResize checks that every pixel value equals the one that Pillow's Image.resize
+// produces.
 func TestResize(t *testing.T) {
 	photo := decode(t, "photo.png")
 	for _, name := range references(t, "resized.npz") {

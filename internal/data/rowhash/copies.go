@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// ReusedError reports that all calibration rows were also fitted on.
+// ReusedError reports that all calibration rows are also fit rows.
 type ReusedError struct{ Rows int }
 
 func (e *ReusedError) Error() string {

@@ -29,8 +29,8 @@ func classRows(n, h int) (blas32.General, []int) {
 	return x, classes
 }
 
-// TestNearest compares distances with a solution by the inverse of the covariance, for
-// projections in float32 and float64.
+// TestNearest compares distances with those computed by solving against the covariance
+// matrix, for projections in float32 and float64.
 func TestNearest(t *testing.T) {
 	for _, h := range []int{1, 7, 260} {
 		x, classes := classRows(400, h)

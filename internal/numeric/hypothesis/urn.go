@@ -141,7 +141,7 @@ func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction
 		inside := float64(u.looks[j] + u.Seen[j])
 		outside := totalWeight - inside
 		hits, misses := float64(seen[j]), float64(rows-seen[j])
-		return logRising(inside+fraction*outside, hits) - logRising(inside, hits) + logRising((1-fraction)*outside, misses) - logRising(outside, misses)
+		return logRisingFactorial(inside+fraction*outside, hits) - logRisingFactorial(inside, hits) + logRisingFactorial((1-fraction)*outside, misses) - logRisingFactorial(outside, misses)
 	}
 	mixed := len(u.looks)
 	if j == mixed {
@@ -156,7 +156,7 @@ func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction
 			inner, count = float64(u.looks[k]+u.Seen[k]), seen[k]
 		}
 		parameter, hits := outer-inner, float64(remaining-count)
-		log += logRising(parameter*(1-fraction+fraction*odds), hits) - logRising(parameter, hits)
+		log += logRisingFactorial(parameter*(1-fraction+fraction*odds), hits) - logRisingFactorial(parameter, hits)
 		if k < mixed {
 			odds += totalWeight / inner / float64(mixed)
 		}
@@ -165,8 +165,8 @@ func (u *Urn) logGain(totalWeight float64, rows int, seen []int, j int, fraction
 	return log
 }
 
-// logRising returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
-func logRising(a, m float64) float64 {
+// logRisingFactorial returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
+func logRisingFactorial(a, m float64) float64 {
 	above, _ := math.Lgamma(a + m)
 	below, _ := math.Lgamma(a)
 	return above - below

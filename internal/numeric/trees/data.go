@@ -23,8 +23,8 @@ const (
 	maxBins   = 255
 )
 
-// Data holds training inputs, arranged for the search of splits. Several trees can use the
-// same Data at the same time.
+// Data holds training inputs, arranged for a fast search for splits. Several trees can use
+// the same Data at the same time.
 type Data struct {
 	rows, cols int
 	columns    []float32 // column by column

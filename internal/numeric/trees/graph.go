@@ -81,7 +81,7 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 	if k > maxMembers || 16*len(numbers)*largestLeaf > graph.MostBank {
 		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, largestLeaf)
 	}
-	var position, fraction []float64 // leaves×largestLeaf, padded with positions after the last value
+	var position, fraction []float64 // leaves×largestLeaf; position is padded with the position after the last value, fraction with 0
 	for l := range numbers {
 		missing := largestLeaf - len(positions[l])
 		position = append(append(position, positions[l]...), slices.Repeat([]float64{float64(len(f.Values))}, missing)...)

@@ -528,8 +528,8 @@ func (x Tensor) Lookup(table any) Tensor {
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
 }
 
-// Scatter returns the matrix x with values written to the columns at. These are indices as
-// Top returns them.
+// Scatter returns a copy of the matrix x. In each row, it writes values to the columns
+// whose indices are in at, in the form that Top returns.
 func (x Tensor) Scatter(values, at Tensor) Tensor {
 	op := "ScatterElements"
 	if x.b.Opset() < 11 {

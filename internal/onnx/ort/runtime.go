@@ -68,8 +68,8 @@ type Runtime struct {
 var environment struct {
 	sync.Mutex
 	path string
-	// file describes the loaded library file. sha256 is its checksum, or "" if it has no
-	// pin.
+	// file and sha256 describe the loaded library file. They are valid only if the library
+	// is pinned; otherwise sha256 is "".
 	file         fs.FileInfo
 	sha256       string
 	openRuntimes int

@@ -25,8 +25,8 @@ func systemDirs() []string {
 	return append(dirs, "/usr/lib", "/usr/lib64", "/lib", "/lib64")
 }
 
-// loaderConfig returns the folders that an ld.so.conf and the files it includes list. depth
-// limits nested includes.
+// loaderConfig returns the folders that are listed in an ld.so.conf file and in the files
+// that it includes.
 func loaderConfig(path string, depth int) []string {
 	f, err := os.Open(path)
 	if err != nil || depth == 0 {
