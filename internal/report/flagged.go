@@ -82,12 +82,13 @@ func Flagged(f Flags) Page {
 	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capitalise(f.Summary) + ".", Facts: f.Facts}
 	c := countChart("p-values", "p-value", f.PValues)
 	c.Note = "Dashed: expected count if the rows come from the source of the calibration rows. A peak at the left: out-of-distribution rows."
-	summary := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
-		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
-	}}}
+	summary := block{Charts: []chart{c}}
 	for _, change := range f.Changes {
 		summary.Notes = append(summary.Notes, verdict{Label: "changed", Message: change + "."})
 	}
+	summary.Notes = append(summary.Notes, verdict{Label: "guarantee", Message: f.Guarantee}, verdict{
+		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
+	})
 	if f.Caution != "" {
 		summary.Notes = append(summary.Notes, verdict{Label: "weaker", Message: capitalise(f.Caution) + "."})
 	}
@@ -138,7 +139,7 @@ func reasonTable(list []ReasonCount) grid {
 		list = append(slices.Clone(list[:maxReasons]), ReasonCount{fmt.Sprintf("%d other combinations", more), rest})
 	}
 	g.addText("unusual value", mapSlice(list, func(r ReasonCount) string {
-		return cmp.Or(r.Reasons, "none: each value is usual")
+		return cmp.Or(r.Reasons, "no single value is unusual")
 	}))
 	g.addNumbers("rows", "", mapSlice(list, func(r ReasonCount) float64 { return float64(r.Rows) }), formatWhole)
 	return g

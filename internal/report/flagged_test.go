@@ -71,7 +71,7 @@ func TestFlaggedReasons(t *testing.T) {
 	}
 	page := renderPage(t, Flagged(f))
 	for _, want := range []string{
-		`class="marked " title="unusual for the rows of the fit" data-v="512"`, "ram: empty in 8 of 9 rows.", ">1,200<", "none: each value is usual", "c9 is empty", "10 other combinations", ">20<",
+		`class="marked " title="unusual for the rows of the fit" data-v="512"`, "ram: empty in 8 of 9 rows.", ">1,200<", "no single value is unusual", "c9 is empty", "10 other combinations", ">20<",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
