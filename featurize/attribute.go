@@ -196,7 +196,7 @@ func (a *Attached) newAttributor(p *attach.Predictor, x, reference ood.InputBloc
 	case o.Method != "" && o.Method != "gradient" && o.Method != "replacement":
 		return nil, fmt.Errorf("the method of attribution is %q; it must be gradient, replacement or empty", o.Method)
 	case o.References < 0 || o.Steps < 0 || o.Patch < 0:
-		return nil, fmt.Errorf("References is %d, Steps %d and Patch %d; none may be negative", o.References, o.Steps, o.Patch)
+		return nil, fmt.Errorf("the options have References %d, Steps %d and Patch %d; none may be negative", o.References, o.Steps, o.Patch)
 	case p.Bundle() == nil:
 		return nil, errors.New("the predictor is empty; create one with Bundle.Predictor")
 	case p.Bundle().Detector == nil:

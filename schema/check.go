@@ -30,12 +30,13 @@ type Reason struct {
 	Cause  Cause  `json:"cause"`
 	// Value is the text of the cell, or the number. It is empty if the cell is empty.
 	Value string `json:"value,omitempty"`
-	// Low and High are the ends of the normal range if Cause is OutOfRange.
+	// Low and High are the smallest and the largest number of the fit rows if Cause is
+	// OutOfRange.
 	Low  float64 `json:"low,omitzero"`
 	High float64 `json:"high,omitzero"`
 }
 
-// String returns a phrase such as "x = 212 (normal: 0 to 10.4)".
+// String returns a phrase such as "x = 212 (fit rows: 0 to 10)".
 func (r Reason) String() string {
 	switch r.Cause {
 	case NewGap:
@@ -43,7 +44,7 @@ func (r Reason) String() string {
 	case NewCategory:
 		return fmt.Sprintf("%s = %.100q (new category)", r.Column, r.Value)
 	}
-	return fmt.Sprintf("%s = %s (normal: %.4g to %.4g)", r.Column, r.Value, r.Low, r.High)
+	return fmt.Sprintf("%s = %s (fit rows: %.4g to %.4g)", r.Column, r.Value, r.Low, r.High)
 }
 
 // Summary returns the reason without the value, such as "cut has a new category", by which rows
@@ -135,7 +136,7 @@ func (m *Matcher) reasons(values []cells, n int) [][]Reason {
 					add(i, Reason{Column: c.Name, Cause: NewGap})
 				}
 			case x < low || x > high:
-				add(i, Reason{Column: c.Name, Cause: OutOfRange, Value: formatNumber(x), Low: low, High: high})
+				add(i, Reason{Column: c.Name, Cause: OutOfRange, Value: formatNumber(x), Low: c.Min, High: c.Max})
 			}
 		}
 		for i, s := range v.texts {
@@ -338,7 +339,7 @@ type ColumnSummary struct {
 	NewCategories int      `json:"new_categories,omitempty"`
 	OutOfRange    int      `json:"out_of_range,omitempty"`
 	Examples      []string `json:"examples,omitempty"` // new categories or numbers out of range, at most three
-	Low           float64  `json:"low,omitzero"`       // the normal range, if OutOfRange is not 0
+	Low           float64  `json:"low,omitzero"`       // the range of the fit rows, if OutOfRange is not 0
 	High          float64  `json:"high,omitzero"`
 	// Change says how the values of the whole column differ from the fit rows. It is empty if
 	// the difference may be chance. PValue is the p-value of that difference, corrected for
@@ -374,7 +375,7 @@ func (c *Checker) Summary() Summary {
 			NewCategories: k.newCategories, OutOfRange: k.outOfRange, Examples: k.examples,
 		}
 		if k.outOfRange > 0 {
-			d.Low, d.High = column.Range(c.profile.Limit)
+			d.Low, d.High = column.Min, column.Max
 		}
 		if changes[j].text != "" {
 			d.Change, d.PValue = changes[j].text, changes[j].p
@@ -582,7 +583,7 @@ func (c ColumnSummary) String() string {
 		parts = append(parts, fmt.Sprintf("new categories in %s, such as %s", rows.CountOf(c.NewCategories, c.Rows, "row"), examples))
 	}
 	if c.OutOfRange > 0 {
-		parts = append(parts, fmt.Sprintf("outside %.4g to %.4g in %s, such as %s", c.Low, c.High, rows.CountOf(c.OutOfRange, c.Rows, "row"), display.List(c.Examples, maxExamples)))
+		parts = append(parts, fmt.Sprintf("far outside %.4g to %.4g in %s, such as %s", c.Low, c.High, rows.CountOf(c.OutOfRange, c.Rows, "row"), display.List(c.Examples, maxExamples)))
 	}
 	if c.Change != "" && !(c.NewGaps > 0 && strings.HasPrefix(c.Change, "empty in")) {
 		parts = append(parts, c.Change)

@@ -282,7 +282,6 @@ func (c *Column) setCategories(s columnState) {
 type sample struct {
 	limit   int
 	rows    int // number of rows so far
-	kept    int // number of rows kept
 	mask    uint64
 	numbers [][]float32 // by column; nil for a column without numbers
 	hashes  []uint64    // of the kept rows

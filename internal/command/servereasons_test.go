@@ -65,7 +65,7 @@ func TestServeReasons(t *testing.T) {
 	const row = `{"name": "temperature", "datatype": "FP32", "shape": [2, 1], "data": [21.5, 9000]}, {"name": "age", "datatype": "FP32", "shape": [2, 1], "data": [794, 424]},
 		{"name": "load", "datatype": "FP32", "shape": [2, 1], "data": [0.46, 0.8]}, {"name": "voltage", "datatype": "FP32", "shape": [2, 1], "data": [11.6, -3e4]},
 		{"name": "kind", "datatype": "BYTES", "shape": [2, 1], "data": ["steel", "paper"]}`
-	if got := reasons("table", row); len(got) != 2 || got[0] != "" || !strings.HasPrefix(got[1], "temperature = 9000 (normal: ") || !strings.Contains(got[1], "); voltage = -30000 (normal: ") {
+	if got := reasons("table", row); len(got) != 2 || got[0] != "" || !strings.HasPrefix(got[1], "temperature = 9000 (fit rows: ") || !strings.Contains(got[1], "); voltage = -30000 (fit rows: ") {
 		t.Errorf("the reasons of a table are %q", got)
 	}
 	// This model fails on a category that it was not trained on.
@@ -79,10 +79,10 @@ func TestServeReasons(t *testing.T) {
 		t.Errorf("the metadata is %s", md)
 	}
 	long := strings.Repeat("set an alarm for eight thirty ", 500)
-	if got := reasons("text", fmt.Sprintf(`{"name": "sentence", "datatype": "BYTES", "shape": [2], "data": ["set an alarm for eight", %q]}`, long)); len(got) != 2 || got[0] != "" || !strings.Contains(got[1], "words = 3000 (normal: ") {
+	if got := reasons("text", fmt.Sprintf(`{"name": "sentence", "datatype": "BYTES", "shape": [2], "data": ["set an alarm for eight", %q]}`, long)); len(got) != 2 || got[0] != "" || !strings.Contains(got[1], "words = 3000 (fit rows: ") {
 		t.Errorf("the reasons of texts are %q", got)
 	}
-	for file, want := range map[string]string{models + "images/3/0.png": "", "../../preprocess/testdata/photo.png": "image height = 48 (normal: "} {
+	for file, want := range map[string]string{models + "images/3/0.png": "", "../../preprocess/testdata/photo.png": "image height = 48 (fit rows: "} {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestServeReasons(t *testing.T) {
 		return out
 	}
 	want := string(infer().Outputs[0].Contents.BytesContents[0])
-	if !strings.Contains(want, "words = 3000 (normal: ") {
+	if !strings.Contains(want, "words = 3000 (fit rows: ") {
 		t.Errorf("over gRPC, the reasons of a text are %q", want)
 	}
 	in.Inputs[0].Contents, in.RawInputContents = nil, [][]byte{append(binary.LittleEndian.AppendUint32(nil, uint32(len(long))), long...)}
