@@ -342,7 +342,7 @@ func TestAttributeRefuses(t *testing.T) {
 		o            featurize.AttributeOptions
 	}{
 		`the method of attribution is "lime"`: {p, x, fit, featurize.AttributeOptions{Method: "lime"}},
-		"References -1":                    {p, x, fit, featurize.AttributeOptions{References: -1}},
+		"References -1":                       {p, x, fit, featurize.AttributeOptions{References: -1}},
 		"the predictor is empty":              {&attach.Predictor{}, x, fit, featurize.AttributeOptions{}},
 		"there are no rows":                   {p, ood.InputBlock{}, fit, featurize.AttributeOptions{}},
 		"there are no reference rows":         {p, x, ood.InputBlock{}, featurize.AttributeOptions{}},
