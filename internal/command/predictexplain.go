@@ -124,12 +124,13 @@ func (e *explainer) explain(ctx context.Context, row ood.InputBlock) (*explanati
 	return x, nil
 }
 
-// explainMissing explains flagged rows that take did not explain.
-func (e *explainer) explainMissing(ctx context.Context, set *inputs.Set, worst flaggedRows, p *progress) error {
+// explainMissing explains flagged rows that take did not explain, at most limit of them.
+func (e *explainer) explainMissing(ctx context.Context, set *inputs.Set, worst flaggedRows, limit int, p *progress) error {
 	for i := range worst {
-		if worst[i].explanation != nil {
+		if worst[i].explanation != nil || limit == 0 {
 			continue
 		}
+		limit--
 		row, err := readBlock(ctx, set.Subset([]int{worst[i].row}))
 		if err == nil {
 			worst[i].explanation, err = e.explain(ctx, row)

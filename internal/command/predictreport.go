@@ -162,7 +162,7 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 		var err error
 		if r.explainer != nil {
 			p := newProgress(r.stderr, "explain")
-			err := r.explainer.explainMissing(ctx, input.Set, r.worst, p)
+			err := r.explainer.explainMissing(ctx, input.Set, r.worst, r.flags.explainRows, p)
 			p.end()
 			if err != nil {
 				return err
@@ -177,6 +177,11 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 		if page.Images != nil && r.known != nil {
 			if page.Nearest, err = r.known.set.Thumbnails(ctx, r.worst.nearestRows()); err != nil {
 				return err
+			}
+			for i := range page.Nearest {
+				if len(r.worst[i].nearest) == 0 {
+					page.Nearest[i] = nil
+				}
 			}
 		}
 		if page.Images == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -122,9 +123,10 @@ func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice
 // set.
 func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) *Rows {
 	var checker *schema.Checker
+	var readFailed atomic.Bool
 	if m.Bundle.Profile != nil {
 		checker = m.Bundle.Profile.NewChecker(m.options.KeepReasons)
-		blocks = checker.Observe(blocks)
+		blocks = reportError(checker.Observe(blocks), &readFailed)
 	}
 	return &Rows{
 		Schema: checker,
@@ -135,21 +137,36 @@ func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2
 			}
 			return set.Row(row)
 		},
-		batches: explainFailure(m.Net.Rows(ctx, blocks), set, checker),
+		batches: explainFailure(m.Net.Rows(ctx, blocks), set, checker, &readFailed),
 		Known:   knownOf(set, m.Classes, m.Bundle.Base),
 		Set:     set,
 	}
 }
 
+// reportError returns the same blocks, and sets failed before it yields an error.
+func reportError(blocks iter.Seq2[ood.InputBlock, error], failed *atomic.Bool) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) {
+		for b, err := range blocks {
+			if err != nil {
+				failed.Store(true)
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
 // explainFailure adds the first new category to an error of the model, because some models
-// fail on a category that they were not trained on.
-func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, checker *schema.Checker) iter.Seq2[attach.Rows, error] {
+// fail on a category that they were not trained on. It leaves other errors as they are: those
+// of the context, and those of reading rows, after which readFailed is true.
+func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, checker *schema.Checker, readFailed *atomic.Bool) iter.Seq2[attach.Rows, error] {
 	if checker == nil {
 		return batches
 	}
 	return func(yield func(attach.Rows, error) bool) {
 		for b, err := range batches {
-			if reason, row, ok := checker.NewCategory(); ok && err != nil && !errors.Is(err, context.Canceled) {
+			if reason, row, ok := checker.NewCategory(); ok && err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !readFailed.Load() {
 				err = fmt.Errorf("%w; %s: %v", err, set.Name(row), reason)
 			}
 			if !yield(b, err) {
