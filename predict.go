@@ -419,7 +419,7 @@ func (p *Predictor) setReasons(out []Prediction, r Rows) error {
 	if block.Len() != r.Len() {
 		return fmt.Errorf("%d rows have %d rows of inputs", r.Len(), block.Len())
 	}
-	for i, list := range p.matcher.Reasons(block) {
+	for i, list := range p.matcher.Reasons(p.matcher.Values(block)) {
 		out[i].Reasons = list
 	}
 	return nil

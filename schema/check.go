@@ -47,8 +47,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("%s = %s (fit rows: %.4g to %.4g)", r.Column, r.Value, r.Low, r.High)
 }
 
-// Summary returns the reason without the value, such as "cut has a new category", by which rows
-// can be grouped.
+// Summary returns the reason without the value, such as "cut has a new category".
 func (r Reason) Summary() string {
 	switch r.Cause {
 	case NewGap:
@@ -59,17 +58,31 @@ func (r Reason) Summary() string {
 	return r.Column + " is out of range"
 }
 
+// Group returns the reasons of a row without their values, such as "ram is empty and cut has a
+// new category". It names at most three columns.
+func Group(reasons []Reason) string {
+	var parts []string
+	for _, r := range reasons {
+		parts = append(parts, r.Summary())
+	}
+	return display.List(parts, 3)
+}
+
 // Matcher finds the unusual values of rows. It is safe for concurrent use.
 type Matcher struct {
 	profile *Profile
 	known   []map[string]int // index of each listed category, by column
 	rare    []map[uint32]bool
+	bounds  []*bounds // by column; nil for a column without numbers
 }
 
 // Matcher returns a Matcher for the profile.
 func (p *Profile) Matcher() *Matcher {
-	m := &Matcher{profile: p, known: make([]map[string]int, len(p.Columns)), rare: make([]map[uint32]bool, len(p.Columns))}
+	m := &Matcher{profile: p, known: make([]map[string]int, len(p.Columns)), rare: make([]map[uint32]bool, len(p.Columns)), bounds: make([]*bounds, len(p.Columns))}
 	for i, c := range p.Columns {
+		if c.Sampled > 0 {
+			m.bounds[i] = newBounds(c.Quantiles)
+		}
 		if c.Kind != Category {
 			continue
 		}
@@ -101,29 +114,22 @@ func (m *Matcher) category(j int, s string) int {
 	return newCategory
 }
 
-// Reasons returns the reasons of each row of a block, in the order of the columns. It returns
-// nil if no row has a reason.
-func (m *Matcher) Reasons(b ood.InputBlock) [][]Reason {
-	if b.Len() == 0 {
-		return nil
-	}
-	return m.reasons(m.values(b), b.Len())
+// Values returns the values of the profile's columns in the rows of a block.
+func (m *Matcher) Values(b ood.InputBlock) Values {
+	return Values{valuesOf(m.profile.Columns, b, m.profile.Layout), b.Len()}
 }
 
-func (m *Matcher) values(b ood.InputBlock) []cells {
-	return valuesOf(m.profile.Columns, b, m.profile.Layout)
-}
-
-// reasons returns the reasons of n rows, or nil if there are none.
-func (m *Matcher) reasons(values []cells, n int) [][]Reason {
+// Reasons returns the reasons of each row, in the order of the columns. It returns nil if no
+// row has a reason.
+func (m *Matcher) Reasons(values Values) [][]Reason {
 	var all [][]Reason
 	add := func(i int, r Reason) {
 		if all == nil {
-			all = make([][]Reason, n)
+			all = make([][]Reason, values.rows)
 		}
 		all[i] = append(all[i], r)
 	}
-	for j, v := range values {
+	for j, v := range values.columns {
 		c := &m.profile.Columns[j]
 		low, high := c.Range(m.profile.Limit)
 		if c.Sampled == 0 {
@@ -154,12 +160,12 @@ func (m *Matcher) reasons(values []cells, n int) [][]Reason {
 // formatNumber formats a float32 with as many digits as identify it.
 func formatNumber(x float64) string { return strconv.FormatFloat(x, 'g', -1, 32) }
 
-// maxChecked is the largest number of rows whose numbers a Checker keeps for the comparison of
-// whole columns.
-const maxChecked = 1 << 13
-
 // maxExamples is the largest number of values that a summary gives for a column.
 const maxExamples = 3
+
+// maxChecked is the largest number of rows whose numbers a Checker keeps. Summary uses them to
+// name changes that the counts have found.
+const maxChecked = 1 << 13
 
 // Checker compares new rows with a profile. It is safe for concurrent use, except that
 // Summary needs all rows to be added.
@@ -167,9 +173,7 @@ type Checker struct {
 	mu      sync.Mutex
 	profile *Profile
 	matcher *Matcher
-	rows    int
-	unusual int // rows with a reason
-	columns []checkedColumn
+	counts  *Counts
 	sample  sample
 	keep    bool
 	reasons map[int][]Reason // reasons by row that Take has not returned yet
@@ -178,24 +182,10 @@ type Checker struct {
 	newCategoryRow int
 }
 
-type checkedColumn struct {
-	present                       int // rows of blocks that have the input
-	empty, newGaps, newCategories int
-	outOfRange                    int
-	farOut                        bool // whether a number is outside the fitted range by more than the length of that range
-	examples                      []string
-	counts                        []int // number of rows of each listed category
-	unknown                       int   // number of rows with an unknown category, even if Column.Open
-}
-
 // NewChecker returns a Checker that has seen no rows. If keep is true, Take returns the
 // reasons of each row.
 func (p *Profile) NewChecker(keep bool) *Checker {
-	c := &Checker{profile: p, matcher: p.Matcher(), columns: make([]checkedColumn, len(p.Columns)), sample: sample{limit: maxChecked}, keep: keep, reasons: map[int][]Reason{}}
-	for i := range c.columns {
-		c.columns[i].counts = make([]int, len(p.Columns[i].Categories))
-	}
-	return c
+	return &Checker{profile: p, matcher: p.Matcher(), counts: p.NewCounts(), sample: sample{limit: maxChecked}, keep: keep, reasons: map[int][]Reason{}}
 }
 
 // Observe returns the same blocks, and adds each block to the checker.
@@ -214,77 +204,18 @@ func (c *Checker) Observe(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 
 // Add adds the rows of a block, which follow the rows of the block before.
 func (c *Checker) Add(b ood.InputBlock) {
-	n := b.Len()
-	if n == 0 {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	values := c.matcher.values(b)
-	for i, list := range c.matcher.reasons(values, n) {
-		if list == nil {
-			continue
+	first, values := c.counts.Rows, c.matcher.Values(b)
+	for i, list := range c.counts.Add(c.matcher, values) {
+		if c.keep && list != nil {
+			c.reasons[first+i] = list
 		}
-		c.unusual++
-		if c.keep {
-			c.reasons[c.rows+i] = list
-		}
-		j := 0
-		for _, r := range list {
-			if r.Cause == NewCategory && c.newCategory == nil {
-				c.newCategory, c.newCategoryRow = &r, c.rows+i
-			}
-			for c.profile.Columns[j].Name != r.Column {
-				j++
-			}
-			c.columns[j].count(r)
-			if x, err := strconv.ParseFloat(r.Value, 64); err == nil && r.Cause == OutOfRange {
-				length := c.profile.Columns[j].Max - c.profile.Columns[j].Min
-				c.columns[j].farOut = c.columns[j].farOut || x < c.profile.Columns[j].Min-length || x > c.profile.Columns[j].Max+length
-			}
+		if k := slices.IndexFunc(list, func(r Reason) bool { return r.Cause == NewCategory }); k >= 0 && c.newCategory == nil {
+			c.newCategory, c.newCategoryRow = &list[k], first+i
 		}
 	}
-	for j, v := range values {
-		k := &c.columns[j]
-		if v.numbers != nil || v.texts != nil {
-			k.present += n
-		}
-		k.empty += emptyCount(v)
-		c.countCategories(j, v.texts)
-	}
-	c.sample.add(values, n)
-	c.rows += n
-}
-
-func (k *checkedColumn) count(r Reason) {
-	switch r.Cause {
-	case NewGap:
-		k.newGaps++
-	case NewCategory:
-		k.newCategories++
-	case OutOfRange:
-		k.outOfRange++
-	}
-	if r.Cause != NewGap && len(k.examples) < maxExamples && !slices.Contains(k.examples, r.Value) {
-		k.examples = append(k.examples, r.Value)
-	}
-}
-
-// countCategories counts the categories of column j.
-func (c *Checker) countCategories(j int, texts []string) {
-	k := &c.columns[j]
-	for _, s := range texts {
-		if s == "" {
-			continue
-		}
-		switch i := c.matcher.category(j, s); i {
-		case rareCategory:
-		case newCategory:
-			k.unknown++
-		default:
-			k.counts[i]++
-		}
-	}
+	c.sample.add(values.columns, values.rows)
 }
 
 // Take returns the reasons of a row, counted from 0 in the order of Add, and forgets them. It
@@ -351,38 +282,45 @@ type ColumnSummary struct {
 	Notable bool `json:"notable"`
 }
 
-// Summary returns the description of all rows so far.
+// Summary returns the description of all rows so far. See [Profile.Summary].
+func (c *Checker) Summary() Summary {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.profile.Summary(c.counts, c.sample.sorted)
+}
+
+// Summary describes rows by their counts. The function sample returns the numbers of a column
+// in some of the rows, in increasing order. It is used only to name changes, such as a change
+// of unit.
 //
 // Changes are found by exact two-sample tests: of the number of empty cells and of the rows of
 // each category with Fisher's test, and of the number of rows below each stored quantile with
 // the distribution that it has if both samples are exchangeable. Together, the tests report a
 // change with a probability of at most 1 % if the rows come from the source of the fit rows.
-func (c *Checker) Summary() Summary {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := Summary{Rows: c.rows, Unusual: c.unusual, Expected: c.profile.Rate * float64(c.rows), Columns: []ColumnSummary{}}
-	changes := c.changes()
-	for j, k := range c.columns {
-		column := &c.profile.Columns[j]
-		s.NewGaps += k.newGaps
-		s.NewCategories += k.newCategories
-		s.OutOfRange += k.outOfRange
-		if changes[j].text == "" && k.newGaps+k.newCategories+k.outOfRange == 0 {
+func (p *Profile) Summary(counts *Counts, sample func(column int) []float32) Summary {
+	s := Summary{Rows: counts.Rows, Unusual: counts.Unusual, Expected: p.Rate * float64(counts.Rows), Columns: []ColumnSummary{}}
+	changes := p.changes(counts, sample)
+	for j, k := range counts.Columns {
+		column := &p.Columns[j]
+		s.NewGaps += k.NewGaps
+		s.NewCategories += k.NewCategories
+		s.OutOfRange += k.OutOfRange
+		if changes[j].text == "" && k.NewGaps+k.NewCategories+k.OutOfRange == 0 {
 			continue
 		}
 		d := ColumnSummary{
-			Column: column.Name, Kind: column.Kind, Rows: k.present, Empty: k.empty, FitEmpty: column.Empty, FitRows: c.profile.Rows, NewGaps: k.newGaps,
-			NewCategories: k.newCategories, OutOfRange: k.outOfRange, Examples: k.examples,
+			Column: column.Name, Kind: column.Kind, Rows: k.Present, Empty: k.Empty, FitEmpty: column.Empty, FitRows: p.Rows, NewGaps: k.NewGaps,
+			NewCategories: k.NewCategories, OutOfRange: k.OutOfRange, Examples: k.Examples,
 		}
-		if k.outOfRange > 0 {
+		if k.OutOfRange > 0 {
 			d.Low, d.High = column.Min, column.Max
 		}
 		if changes[j].text != "" {
 			d.Change, d.PValue = changes[j].text, changes[j].p
 			s.Changed++
 		}
-		d.Notable = d.Change != "" || d.NewGaps > 0 || d.NewCategories > 0 || k.farOut ||
-			hypothesis.Binomial(d.OutOfRange, d.Rows, c.profile.Rate) <= falseAlarmRate/float64(len(c.columns))
+		d.Notable = d.Change != "" || d.NewGaps > 0 || d.NewCategories > 0 || k.farOut(column) ||
+			hypothesis.Binomial(d.OutOfRange, d.Rows, p.Rate) <= falseAlarmRate/float64(len(p.Columns))
 		s.Columns = append(s.Columns, d)
 	}
 	return s
@@ -395,39 +333,40 @@ type change struct {
 }
 
 // changes returns the change of each column. Its text is empty if there is none.
-func (c *Checker) changes() []change {
-	all := make([]change, len(c.columns))
-	samples := make([][]float32, len(c.columns))
-	var shifted []int
-	for j, k := range c.columns {
-		column := &c.profile.Columns[j]
-		// All categories of the fit rows count, because chance chooses which of them have
-		// enough rows to be listed.
-		tests := 2 + 4*len(column.Quantiles) + 2*column.distinct() + 3
-		consider := func(p float64, text func() string) {
-			p = min(1, p*float64(tests*len(c.columns)))
-			if p <= falseAlarmRate && (all[j].text == "" || p < all[j].p) {
-				all[j] = change{text(), p}
-			}
-		}
-		if k.present == 0 {
+func (p *Profile) changes(counts *Counts, sample func(column int) []float32) []change {
+	all := make([]change, len(p.Columns))
+	samples := make([][]float32, len(p.Columns))
+	var shifted []int // columns whose numbers have changed
+	for j := range p.Columns {
+		column, k := &p.Columns[j], &counts.Columns[j]
+		if k.Present == 0 {
 			continue
 		}
-		low, high := fisher(k.empty, k.present, column.Empty, c.profile.Rows)
-		consider(min(low, high), func() string {
-			return fmt.Sprintf("empty in %.3g %% of the rows, but in %.3g %% of the fit rows", percent(k.empty, k.present), percent(column.Empty, c.profile.Rows))
+		// The number of tests must not depend on chance. All categories of the fit rows count,
+		// because chance chooses which of them have enough rows to be listed.
+		tests := 2 + 4*len(column.Quantiles) + 2*column.distinct() + 3
+		consider := func(pValue float64, text func() string) {
+			pValue = min(1, pValue*float64(tests*len(p.Columns)))
+			if pValue <= falseAlarmRate && (all[j].text == "" || pValue < all[j].p) {
+				all[j] = change{text(), pValue}
+			}
+		}
+		rarer, oftener := fisher(k.Empty, k.Present, column.Empty, p.Rows)
+		consider(min(rarer, oftener), func() string {
+			return fmt.Sprintf("empty in %.3g %% of the rows, but in %.3g %% of the fit rows", percent(k.Empty, k.Present), percent(column.Empty, p.Rows))
 		})
-		c.compareCategories(column, k, consider)
-		samples[j] = c.sample.sorted(j)
+		p.compareCategories(column, k, consider)
 		before := all[j]
 		all[j] = change{}
-		for _, q := range column.Quantiles {
-			p, below := compareQuantile(q, column.Sampled, samples[j])
-			consider(p, func() string {
-				return fmt.Sprintf("%.3g %% of the values are at most %.4g, but %.3g %% in the fit rows", percent(below, len(samples[j])), q.Value, percent(q.AtMost, column.Sampled))
+		numbers := k.numbers()
+		for i, q := range column.Quantiles {
+			below, atMost := k.ranks(i)
+			consider(compareQuantile(q, column.Sampled, below, atMost, numbers), func() string {
+				return fmt.Sprintf("%.3g %% of the values are at most %.4g, but %.3g %% in the fit rows", percent(atMost, numbers), q.Value, percent(q.AtMost, column.Sampled))
 			})
 		}
 		if all[j].text != "" {
+			samples[j] = sample(j)
 			shifted = append(shifted, j)
 			if text := rescaled(column, samples[j]); text != "" {
 				all[j].text = text
@@ -436,7 +375,7 @@ func (c *Checker) changes() []change {
 			all[j] = before
 		}
 	}
-	c.nameSwaps(all, shifted, samples)
+	p.nameSwaps(all, shifted, samples)
 	return all
 }
 
@@ -463,47 +402,38 @@ func differs(count, n, fitCount, fitRows int) bool {
 }
 
 // compareCategories compares the number of rows of each category.
-func (c *Checker) compareCategories(column *Column, k checkedColumn, consider func(p float64, text func() string)) {
+func (p *Profile) compareCategories(column *Column, k *ColumnCounts, consider func(pValue float64, text func() string)) {
 	if column.Kind != Category {
 		return
 	}
 	compare := func(name string, count, fitCount int) {
-		low, high := fisher(count, k.present, fitCount, c.profile.Rows)
+		low, high := fisher(count, k.Present, fitCount, p.Rows)
 		consider(min(low, high), func() string {
-			return fmt.Sprintf("%s in %.3g %% of the rows, but in %.3g %% of the fit rows", name, percent(count, k.present), percent(fitCount, c.profile.Rows))
+			return fmt.Sprintf("%s in %.3g %% of the rows, but in %.3g %% of the fit rows", name, percent(count, k.Present), percent(fitCount, p.Rows))
 		})
 	}
 	for i, category := range column.Categories {
-		compare(fmt.Sprintf("category %.100q", category.Value), k.counts[i], category.Rows)
+		compare(fmt.Sprintf("category %.100q", category.Value), k.Categories[i], category.Rows)
 	}
 	if len(column.Others) == 0 && column.OtherRows > 0 {
 		return // the rare categories are too many to know, so other and new ones cannot be told apart
 	}
 	// A category with one row would be new if its row were left out.
-	if _, oftener := fisher(k.unknown, k.present, column.Singles, c.profile.Rows); oftener < 1 {
+	if _, oftener := fisher(k.Unknown, k.Present, column.Singles, p.Rows); oftener < 1 {
 		consider(oftener, func() string {
-			return fmt.Sprintf("%.3g %% of the rows have a new category", percent(k.unknown, k.present))
+			return fmt.Sprintf("%.3g %% of the rows have a new category", percent(k.Unknown, k.Present))
 		})
 	}
 }
 
-// compareQuantile returns the p-value of the number of new values below and up to a quantile
-// of the n fit values, and the number of new values that do not exceed it.
+// compareQuantile returns the p-value of the ranks that a quantile of n fit values has among m
+// new values: below of these are smaller, and atMost are smaller or equal.
 //
 // If both samples are exchangeable, the number C of m new values that do not exceed the r-th
 // smallest fit value has a negative hypergeometric distribution: C ≤ c if at most c of the
 // first r+c values of both samples together are new. Equal values are ordered at random, so
 // the count at the quantile's smallest and at its largest rank bounds C.
-func compareQuantile(q Quantile, n int, sorted []float32) (p float64, atMost int) {
-	m := len(sorted)
-	v := float32(q.Value)
-	below, _ := slices.BinarySearch(sorted, v)
-	atMost, _ = slices.BinarySearchFunc(sorted, v, func(x, v float32) int {
-		if x <= v {
-			return -1
-		}
-		return 1
-	})
+func compareQuantile(q Quantile, n, below, atMost, m int) (p float64) {
 	p = 1
 	fewer := func(c, r int) {
 		if r >= 1 && r <= n && differs(c, m, r, n) {
@@ -519,12 +449,22 @@ func compareQuantile(q Quantile, n int, sorted []float32) (p float64, atMost int
 	more(atMost, q.AtMost+1)
 	fewer(below, q.Below)
 	more(below, q.Below+1)
-	return p, atMost
+	return p
+}
+
+// ranksIn returns how many sorted values are smaller than v, and how many do not exceed it.
+func ranksIn(sorted []float32, v float32) (below, atMost int) {
+	below, _ = slices.BinarySearch(sorted, v)
+	atMost, _ = slices.BinarySearch(sorted, math.Nextafter32(v, float32(math.Inf(1))))
+	return below, atMost
 }
 
 // rescaled says by which factor the values of a column have changed, or returns "" if no
 // factor explains the change.
 func rescaled(column *Column, sorted []float32) string {
+	if len(sorted) == 0 {
+		return ""
+	}
 	at := func(f float64) float64 { return float64(sorted[min(len(sorted)-1, int(f*float64(len(sorted))))]) }
 	var factors []float64
 	for _, f := range []float64{0.25, 0.5, 0.75} {
@@ -549,14 +489,15 @@ func rescaled(column *Column, sorted []float32) string {
 
 // nameSwaps replaces the changes of two columns whose values would not be unusual if the
 // columns were exchanged.
-func (c *Checker) nameSwaps(all []change, shifted []int, samples [][]float32) {
+func (p *Profile) nameSwaps(all []change, shifted []int, samples [][]float32) {
 	const maxColumns = 50 // because each pair is compared
 	if len(shifted) > maxColumns {
 		return
 	}
 	fits := func(values []float32, column *Column) bool {
 		for _, q := range column.Quantiles {
-			if p, _ := compareQuantile(q, column.Sampled, values); p*float64(4*len(column.Quantiles)) <= falseAlarmRate {
+			below, atMost := ranksIn(values, float32(q.Value))
+			if compareQuantile(q, column.Sampled, below, atMost, len(values))*float64(4*len(column.Quantiles)) <= falseAlarmRate {
 				return false
 			}
 		}
@@ -564,9 +505,9 @@ func (c *Checker) nameSwaps(all []change, shifted []int, samples [][]float32) {
 	}
 	for _, i := range shifted {
 		for _, j := range shifted {
-			if i < j && fits(samples[i], &c.profile.Columns[j]) && fits(samples[j], &c.profile.Columns[i]) {
-				all[i].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", c.profile.Columns[j].Name)
-				all[j].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", c.profile.Columns[i].Name)
+			if i < j && fits(samples[i], &p.Columns[j]) && fits(samples[j], &p.Columns[i]) {
+				all[i].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", p.Columns[j].Name)
+				all[j].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", p.Columns[i].Name)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestReasons(t *testing.T) {
 	b.Tensors[0].Data[3*1+2] = float32(math.NaN())
 	b.Tensors[1].Strings[2] = "superb"
 	var got []string
-	for i, list := range p.Matcher().Reasons(b) {
+	for i, list := range p.Matcher().Reasons(p.Matcher().Values(b)) {
 		for _, r := range list {
 			got = append(got, fmt.Sprintf("%d: %v", i, r))
 		}
@@ -254,7 +254,8 @@ func TestQuantileTest(t *testing.T) {
 		q := column.Quantiles[len(column.Quantiles)/2]
 		k = sample{limit: m}
 		k.add([]cells{{numbers: sorted}}, m)
-		if p, _ := compareQuantile(q, n, k.sorted(0)); p <= 0.01 {
+		below, atMost := ranksIn(k.sorted(0), float32(q.Value))
+		if compareQuantile(q, n, below, atMost, m) <= 0.01 {
 			small++
 		}
 	}
@@ -284,7 +285,8 @@ func TestMeasures(t *testing.T) {
 	if want := "[image mean 2.333-5.333 image deviation 1.106-1.106 image colour 1-1 image height 1-4]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
-	reasons := l.Profile().Matcher().Reasons(image(2, 900))
+	m := l.Profile().Matcher()
+	reasons := m.Reasons(m.Values(image(2, 900)))
 	if len(reasons) != 2 || reasons[0] != nil || !strings.Contains(fmt.Sprint(reasons[1]), "image height = 900") {
 		t.Errorf("reasons %v", reasons)
 	}

@@ -550,7 +550,7 @@ func (m *model) explainFailure(err error, block ood.InputBlock, begin int) error
 	if m.matcher == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	for i, list := range m.matcher.Reasons(m.profiledBlock(block)) {
+	for i, list := range m.matcher.Reasons(m.matcher.Values(m.profiledBlock(block))) {
 		for _, r := range list {
 			if r.Cause == schema.NewCategory {
 				return fmt.Errorf("%w; row %d (counted from 0): %v", err, begin+i, r)

@@ -21,7 +21,7 @@ func (m *model) setReasons(c *call) error {
 	)
 	all := m.profiledBlock(c.job.block)
 	for i := 0; i < all.Len(); i += blockRows {
-		for k, list := range m.matcher.Reasons(all.Slice(i, min(i+blockRows, all.Len()))) {
+		for k, list := range m.matcher.Reasons(m.matcher.Values(all.Slice(i, min(i+blockRows, all.Len())))) {
 			if err := c.reserve(reasonBytes * int64(len(list))); err != nil {
 				return err
 			}

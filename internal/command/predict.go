@@ -275,7 +275,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 			}
 			row = append(row, field{"reasons", texts})
 			if prediction.Flag {
-				r.byReason[reasonKey(prediction.Reasons)]++
+				r.byReason[schema.Group(prediction.Reasons)]++
 			}
 		}
 		var nearest []int

@@ -268,15 +268,6 @@ func (r *predictResult) reasonCounts() (list []report.ReasonCount) {
 	return list
 }
 
-// reasonKey returns the reasons of a row without values, by which rows are counted.
-func reasonKey(reasons []schema.Reason) string {
-	var parts []string
-	for _, r := range reasons {
-		parts = append(parts, r.Summary())
-	}
-	return display.List(parts, 3)
-}
-
 // addCells adds columns of the input table to the columns of predictions. Texts go before the
 // predictions, because people compare the two. Numbers go to the end, because they may be
 // many.
