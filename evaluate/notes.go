@@ -53,9 +53,11 @@ func (g *accumulator) noteColumns(add func(advice, format string, args ...any), 
 			advice = ""
 		}
 		add(advice, format, c)
-		if cells := c.NewGaps + c.NewCategories + c.OutOfRange; c.Change != "" || 100*cells >= c.Rows {
-			e.explain(func(Guarantee) bool { return true })
-		}
+	}
+	if slices.ContainsFunc(notable, func(c schema.ColumnSummary) bool {
+		return c.Change != "" || 100*(c.NewGaps+c.NewCategories+c.OutOfRange) >= c.Rows
+	}) {
+		e.explain(func(Guarantee) bool { return true })
 	}
 }
 

@@ -34,6 +34,26 @@ func (v Values) Slice(from, to int) Values {
 	return part
 }
 
+// Join returns the rows of all parts, which must be of the same profile.
+func Join(parts ...Values) Values {
+	parts = slices.DeleteFunc(parts, func(v Values) bool { return v.rows == 0 })
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	var all Values
+	for _, v := range parts {
+		if all.columns == nil {
+			all.columns = make([]cells, len(v.columns))
+		}
+		for j, c := range v.columns {
+			all.columns[j].numbers = append(all.columns[j].numbers, c.numbers...)
+			all.columns[j].texts = append(all.columns[j].texts, c.texts...)
+		}
+		all.rows += v.rows
+	}
+	return all
+}
+
 // Numbers returns the numbers of row i, one for each column. A column without a number has
 // NaN.
 func (v Values) Numbers(i int) []float32 {

@@ -49,6 +49,8 @@ type Identity struct {
 	Limit int `json:"limit,omitempty"`
 	// Targets are the names of the targets of a regressor with intervals.
 	Targets []string `json:"targets,omitempty"`
+	// Profiled reports whether the columns of inputs are compared with those of the fit rows.
+	Profiled bool `json:"profiled,omitempty"`
 	// Fitted is the digest of the fit rows that inputs are compared with, or empty.
 	Fitted  string  `json:"fitted_sha256,omitempty"`
 	Reading Reading `json:"reading,omitzero"`
@@ -80,7 +82,7 @@ func (id Identity) Differs(other Identity) string {
 	for _, name := range []string{
 		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
-		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
+		"fdr", "delta", "conditional", "every", "limit", "targets", "profiled", "fitted_sha256",
 	} {
 		if value, otherValue := string(a[name]), string(b[name]); value != otherValue {
 			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(value, "not given"), cmp.Or(otherValue, "not given"))

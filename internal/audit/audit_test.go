@@ -25,6 +25,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // bundle returns a .attach file that was fitted for a classifier with 6 features.
@@ -32,12 +33,24 @@ func bundle(t testing.TB) *attach.Bundle {
 	t.Helper()
 	fit, cal := sample(600, 1, 0), sample(400, 2, 0)
 	b, err := attach.Fit(context.Background(), attach.FitOptions{
-		Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3, Classes: []string{"a", "b", "c"}}, Batch: fit, Cal: cal, Detector: method(t, "mahalanobis"),
+		Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3, Classes: []string{"a", "b", "c"}}, Batch: fit, Cal: cal, Detector: method(t, "mahalanobis"), Profile: profile(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// profile returns the profile of the fit rows of bundle. The features are the columns.
+func profile() *schema.Profile {
+	l := schema.NewLearner(schema.LearnOptions{})
+	l.Add(inputsOf(sample(600, 1, 0)))
+	return l.Profile()
+}
+
+// inputsOf returns rows whose columns are the features of b.
+func inputsOf(b ood.Batch) ood.InputBlock {
+	return ood.InputBlock{Tensors: []ood.Tensor{{Name: "x", Shape: []int{b.Len(), b.Features.Cols}, Data: b.Features.Data}}}
 }
 
 func method(t testing.TB, name string) ood.Method {
@@ -70,6 +83,7 @@ func sample(n int, seed uint64, shift float64) ood.Batch {
 
 // memoryRows returns the rows of a shard, in batches of 10.
 func memoryRows(name string, b ood.Batch) Rows {
+	matcher := profile().Matcher()
 	return Rows{N: b.Len(), Len: b.Len(), Name: func(i int) (string, string, int) {
 		key, folder := Key(name, "", i)
 		return key, folder, i
@@ -81,7 +95,7 @@ func memoryRows(name string, b ood.Batch) Rows {
 					idx = append(idx, i)
 				}
 				batch := b.Select(idx)
-				if !yield(Batch{Rows: attach.Rows{Batch: batch}}, nil) {
+				if !yield(Batch{Rows: attach.Rows{Batch: batch}, Values: matcher.Values(inputsOf(batch))}, nil) {
 					return
 				}
 			}
@@ -643,9 +657,20 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"counts of used rows do not match its 4 rows", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 4, Sampled: 9, Repeated: 10} }},
 		{"counts of used rows do not match its 4 rows", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 4, Sampled: 1 << 60, Repeated: -1} }},
 		{"its rows have different numbers of features", func(h *header, _ *columns) { h.Retained.Worst[0].Features = floatList{1} }},
+		{"its rows have different numbers of columns", func(h *header, _ *columns) { h.Retained.Sample[0].Numbers = floatList{1} }},
+		{"its columns do not match its header", func(h *header, _ *columns) { h.Profile = nil }},
+		{"its columns do not match its header", func(h *header, _ *columns) { h.Counts = nil }},
+		{"its rows do not match its header", func(h *header, _ *columns) { h.Profiled = false }},
+		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Rows = 3 }},
+		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns[0].Slots[0] = 5 }},
+		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns = h.Counts.Columns[1:] }},
+		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Profile.Rows = 0 }},
 	} {
-		kept := retainedRows{Worst: []retainedRow{{Shard: "a", Features: floatList{1, 2}}}, Sample: []retainedRow{{Shard: "a", Features: floatList{1, 2}}}}
-		h := header{Identity: Identity{Task: attach.Classification, Calibration: 9, FDR: .1, Delta: .1}, Ranges: []Range{{Shard: "a", Rows: 4, Audited: 4, End: 4}}, Ranks: sparseRanks{{1, 4}}, Retained: kept}
+		kept := retainedRows{Worst: []retainedRow{{Shard: "a", Features: floatList{1, 2}}}, Sample: []retainedRow{{Shard: "a", Features: floatList{1, 2}, Numbers: make(floatList, 6)}}}
+		p := profile()
+		counts := p.NewCounts()
+		counts.Add(p.Matcher(), p.Matcher().Values(inputsOf(sample(4, 1, 0))))
+		h := header{Identity: Identity{Task: attach.Classification, Calibration: 9, FDR: .1, Delta: .1, Profiled: true}, Profile: p, Counts: counts, Ranges: []Range{{Shard: "a", Rows: 4, Audited: 4, End: 4}}, Ranks: sparseRanks{{1, 4}}, Retained: kept}
 		columns := h.columns()
 		c.forge(&h, columns)
 		var b bytes.Buffer

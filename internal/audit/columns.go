@@ -37,6 +37,9 @@ func (id Identity) columns() *columns {
 	if id.Fitted != "" {
 		add("fit_duplicate_of", text)
 	}
+	if id.Profiled {
+		add("reason_group", repeated)
+	}
 	if id.Task == attach.Classification {
 		add("class", parquet.Int(64))
 		add("class_name", repeated)

@@ -12,6 +12,8 @@ const (
 	maxWorst = 200
 	// maxSample is the largest number of rows that are retained as a random sample.
 	maxSample = 300
+	// maxReasons is the largest number of reasons that are retained for a row.
+	maxReasons = 20
 )
 
 // retainedRow is a row that is stored together with its features.
@@ -31,6 +33,10 @@ type retainedRow struct {
 	Content Content `json:"content,omitempty"`
 	// Shown is the picture or text of the row, or nil.
 	Shown *Shown `json:"shown,omitempty"`
+	// Reasons are the first reasons of a row with a high score. Numbers are the numbers of the
+	// columns of a row of the sample.
+	Reasons []string  `json:"reasons,omitempty"`
+	Numbers floatList `json:"numbers,omitempty"`
 }
 
 // Shown is a small picture of a row, as PNG or JPEG, or the beginning of its text.
@@ -73,23 +79,28 @@ func compareSampleHashes(a, b retainedRow) int {
 	return cmp.Or(cmp.Compare(a.SampleHash, b.SampleHash), a.compare(b))
 }
 
-// add inserts a row into each list that it belongs to. It calls features only if the row
-// belongs to at least one list.
-func (k *retainedRows) add(r retainedRow, features func() floatList) {
-	k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, features)
-	r.Hash, r.Content = "", nil // only the worst rows are searched for duplicates
-	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, features)
+// add inserts a row into each list that it belongs to. It calls features and numbers only if
+// the row belongs to a list that stores them.
+func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
+	k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, func() { r.Features = features() })
+	r.Hash, r.Content, r.Reasons = "", nil, nil // the sample is not searched for duplicates, and not shown
+	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, func() {
+		if r.Features == nil {
+			r.Features = features()
+		}
+		r.Numbers = numbers()
+	})
 }
 
-// insertSorted inserts a row into a sorted list and keeps the first limit rows. It computes
-// the features of the row if they are missing.
-func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b retainedRow) int, features func() floatList) []retainedRow {
+// insertSorted inserts a row into a sorted list and keeps the first limit rows. It calls
+// complete before it inserts the row, unless complete is nil.
+func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b retainedRow) int, complete func()) []retainedRow {
 	if len(list) == limit && order(list[limit-1], *r) <= 0 {
 		return list
 	}
 	at, _ := slices.BinarySearchFunc(list, *r, order)
-	if r.Features == nil {
-		r.Features = features()
+	if complete != nil {
+		complete()
 	}
 	return slices.Insert(list, at, *r)[:min(len(list)+1, limit)]
 }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // segment is a range of rows of a shard that is stored in a file.
@@ -44,14 +44,14 @@ type ScoreSet struct {
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
-	gaps     []attach.ColumnGaps
+	profile  *schema.Profile // nil unless Identity.Profiled is set
+	counts   *schema.Counts
 	retained retainedRows
 	used     usedCounts
 }
 
 // Join joins files of scores. It returns an error if the files differ in identity, in the
-// number of features, or in the number of columns with counts of empty cells. It also
-// returns an error if rows of a shard are missing or occur twice, if a shard changed between
+// number of features, or in the columns of their profiles. It also returns an error if rows of a shard are missing or occur twice, if a shard changed between
 // two audits, or if a header cannot be read again.
 func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
@@ -147,15 +147,14 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 		}
 	}
 	w.retained.merge(h.Retained)
-	if w.gaps == nil {
-		w.gaps = slices.Clone(h.Gaps)
-	} else if len(w.gaps) != len(h.Gaps) {
-		return fmt.Errorf("%s: it counts empty cells in %d columns, and other files in %d", f.path, len(h.Gaps), len(w.gaps))
-	} else {
-		for j, g := range h.Gaps {
-			w.gaps[j].Empty += g.Empty
-			w.gaps[j].Rows += g.Rows
+	if w.Profiled {
+		if w.profile == nil {
+			w.profile, w.counts = h.Profile, h.Profile.NewCounts()
 		}
+		if err := h.Counts.Check(w.profile); err != nil {
+			return fmt.Errorf("%s: it has other columns than other files: %w", f.path, err)
+		}
+		w.counts.Merge(h.Counts)
 	}
 	w.used.merge(h.Used)
 	h.Ranks.addTo(w.ranks)
@@ -262,7 +261,7 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 	if err != nil {
 		return nil, err
 	}
-	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Gaps: w.gaps, Retained: w.retained, Used: w.used}
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
 	for _, r := range w.widths {
 		h.Widths = append(h.Widths, newSparseRanks(r))
 	}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,9 +15,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 const (
@@ -37,8 +38,10 @@ type header struct {
 	// widths, with one element per target.
 	Ranks  sparseRanks   `json:"ranks"`
 	Widths []sparseRanks `json:"widths,omitempty"`
-	// Gaps counts the empty cells of columns, or is nil.
-	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
+	// Profile describes the columns of the fit rows, and Counts the columns of the rows of the
+	// file. Both are nil unless Identity.Profiled is set.
+	Profile *schema.Profile `json:"profile,omitempty"`
+	Counts  *schema.Counts  `json:"counts,omitempty"`
 	// Retained holds rows with their features.
 	Retained retainedRows `json:"kept"`
 	// Used counts the rows that the .attach file was fitted or calibrated on.
@@ -162,7 +165,6 @@ type Part struct {
 	w          *writer
 	ranks      calibrate.Ranks
 	widths     []calibrate.Ranks
-	gaps       *attach.GapCounter
 	rows       int
 	incomplete bool // an error occurred within its last batch
 }
@@ -176,9 +178,13 @@ func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 // At returns a File for the part after it was written to path.
 func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
 
-func newPart(id Identity, gaps *attach.GapCounter) *Part {
-	p := &Part{header: header{Identity: id}, gaps: gaps, ranks: calibrate.NewRanks(id.Calibration)}
+// newPart returns a part without rows. The profile is used only if Identity.Profiled is set.
+func newPart(id Identity, profile *schema.Profile) *Part {
+	p := &Part{header: header{Identity: id}, ranks: calibrate.NewRanks(id.Calibration)}
 	p.w = newWriter(&p.bytes, id.columns())
+	if id.Profiled {
+		p.Profile, p.Counts = profile, profile.NewCounts()
+	}
 	for range id.Targets {
 		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
 	}
@@ -191,7 +197,6 @@ func (p *Part) close() error {
 	for _, r := range p.widths {
 		p.Widths = append(p.Widths, newSparseRanks(r))
 	}
-	p.Gaps = p.gaps.Columns()
 	return p.w.close(p.header)
 }
 
@@ -219,10 +224,6 @@ func OpenFile(path string) (*File, error) {
 // maxCalibration limits the number of calibration rows in a header, because the memory for
 // ranks grows with it.
 const maxCalibration = 1 << 26
-
-// maxFitRows limits the number of fit rows in a header, because the time to judge empty
-// cells grows with it.
-const maxFitRows = 1 << 31
 
 func readHeader(path string) (*header, error) {
 	rows, err := pq.Open(path)
@@ -266,9 +267,19 @@ func readHeader(path string) (*header, error) {
 			return nil, invalid("its ranks do not match its %d rows", n)
 		}
 	}
-	for _, g := range h.Gaps {
-		if g.Rows != n || g.Empty < 0 || g.Empty > n || g.FitEmpty < 0 || g.FitEmpty > g.FitRows || g.FitRows > maxFitRows {
-			return nil, invalid("its counts of empty cells do not match its %d rows", n)
+	columns := 0
+	switch {
+	case h.Profiled != (h.Profile != nil) || h.Profiled != (h.Counts != nil):
+		return nil, invalid("its columns do not match its header")
+	case h.Profiled:
+		if err := cmp.Or(h.Profile.Check(), h.Counts.Check(h.Profile)); err != nil || h.Counts.Rows != n {
+			return nil, invalid("its counts of values do not match its %d rows", n)
+		}
+		columns = len(h.Profile.Columns)
+	}
+	for _, r := range h.Retained.Sample {
+		if len(r.Numbers) != columns {
+			return nil, invalid("its rows have different numbers of columns")
 		}
 	}
 	for _, m := range h.Used {

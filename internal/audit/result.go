@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // Audit is the result of an audit. docs/reference/json.md describes its JSON keys.
@@ -41,10 +42,14 @@ type Audit struct {
 	HighestScoring  []Row       `json:"highest_scoring"`
 	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
 	Duplicates      [][]string  `json:"duplicates,omitempty"`
-	// Gaps lists the columns that are empty more often than they were in the fit rows.
-	Gaps     []attach.ColumnGaps `json:"gaps,omitempty"`
-	Notes    []string            `json:"notes"`
-	retained retainedRows
+	// Schema compares the columns of the inputs with those of the fit rows. It is nil if the
+	// .attach file has no profile.
+	Schema *schema.Summary `json:"schema,omitempty"`
+	// ReasonGroups counts inputs by their reasons, those with the most discoveries first.
+	// Inputs without a reason come last.
+	ReasonGroups []ReasonGroup `json:"reason_groups,omitempty"`
+	Notes        []string      `json:"notes"`
+	retained     retainedRows
 
 	// UsedInFit and UsedInCalibration estimate how many inputs were used to fit and to
 	// calibrate. Both are 0 if the .attach file keeps no hashes.
@@ -105,6 +110,7 @@ type Group struct {
 	Inputs        int    `json:"inputs"`
 	Discoveries   int    `json:"discoveries"`
 	Outliers      int    `json:"outliers_lower_bound"`
+	Unusual       int    `json:"unusual,omitempty"` // inputs with a reason
 	FitDuplicates int    `json:"fit_duplicates,omitempty"`
 	// WithTarget counts the rows whose target is known. Covered counts the rows whose
 	// interval contains the target. Both have one element per target.
@@ -131,6 +137,16 @@ type Interval struct {
 	WithTarget      int     `json:"with_target,omitempty"`
 	Covered         int     `json:"covered,omitempty"`
 	Widest          []Row   `json:"widest,omitempty"`
+}
+
+// ReasonGroup counts the inputs that have the same reasons. Reasons is the text that
+// schema.Group returns. It is empty for inputs without a reason.
+type ReasonGroup struct {
+	Reasons     string `json:"reasons"`
+	Inputs      int    `json:"inputs"`
+	Discoveries int    `json:"discoveries"`
+	// Keys are the keys of the first inputs.
+	Keys []string `json:"keys"`
 }
 
 // CoveredFraction returns the fraction of known targets that are within their intervals, or
@@ -176,6 +192,8 @@ type Row struct {
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
+	// Reasons are the first reasons of a row of HighestScoring.
+	Reasons []string `json:"reasons,omitempty"`
 	// Folder is the folder of the row. Shown is the picture or text of the row.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
@@ -202,6 +220,8 @@ type tally struct {
 	nextRow int   // number of the next row that add counts
 	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
 	groups  map[groupKey]*groupCounts
+
+	reasonGroups map[string]*ReasonGroup
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
@@ -236,6 +256,7 @@ const (
 type groupCounts struct {
 	name                string
 	rows, discovered    int
+	unusual             int      // number of rows with a reason
 	fitDuplicates       int      // number of rows near a fit row
 	distinct            int      // number of rows that are not copies of an earlier row of the group
 	lookCounts          [2][]int // numbers of rows by lookIndex, for all rows and for distinct rows
@@ -291,7 +312,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
 	}
-	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*ReasonGroup{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -397,7 +418,7 @@ func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 func (t *tally) add(b block) error {
 	w := t.scores
 	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shownRows[b.shard]
-	var groups, nearFit [][]byte
+	var groups, nearFit, reasonGroups [][]byte
 	var classes []float64
 	var classNames [][]byte
 	if w.Reading.Groups != "" {
@@ -405,6 +426,9 @@ func (t *tally) add(b block) error {
 	}
 	if w.Fitted != "" {
 		nearFit = b.texts("fit_duplicate_of")
+	}
+	if w.Profiled {
+		reasonGroups = b.texts("reason_group")
 	}
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
@@ -438,10 +462,17 @@ func (t *tally) add(b block) error {
 		if nearFitRow {
 			*t.a.FitDuplicates++
 		}
+		unusual := reasonGroups != nil && len(reasonGroups[i]) > 0
+		if reasonGroups != nil {
+			t.countReasons(reasonGroups[i], b.texts("key")[i], discovery)
+		}
 		count := func(kind int, c *groupCounts) {
 			c.rows++
 			if nearFitRow {
 				c.fitDuplicates++
+			}
+			if unusual {
+				c.unusual++
 			}
 			c.lookCounts[0][lookBin]++
 			if copyFlags[i]&copyInKind(kind) == 0 {
@@ -473,12 +504,69 @@ func (t *tally) add(b block) error {
 			count(classKind, c)
 		}
 		if place, ok := shown[b.start+i]; ok {
-			t.a.HighestScoring[place] = t.newRow(b, i, discovery)
-			t.a.HighestScoring[place].Shown = w.retained.Worst[place].Shown
+			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
+			r.Shown, r.Reasons = worst.Shown, worst.Reasons
+			t.a.HighestScoring[place] = r
 		}
 	}
 	t.nextRow += b.n
 	return nil
+}
+
+const (
+	// maxReasonGroups is the largest number of groups with a reason in Audit.ReasonGroups.
+	// maxCountedGroups bounds the memory of counting: groups that appear later are left out.
+	maxReasonGroups  = 100
+	maxCountedGroups = 20_000
+	maxReasonKeys    = 3 // largest length of ReasonGroup.Keys
+)
+
+// countReasons counts a row in the group of its reasons.
+func (t *tally) countReasons(reasons, key []byte, discovery bool) {
+	g, ok := t.reasonGroups[string(reasons)]
+	if !ok {
+		if len(t.reasonGroups) == maxCountedGroups {
+			return
+		}
+		g = &ReasonGroup{Reasons: string(reasons)}
+		t.reasonGroups[g.Reasons] = g
+	}
+	g.Inputs++
+	if discovery {
+		g.Discoveries++
+	}
+	if len(g.Keys) < maxReasonKeys {
+		g.Keys = append(g.Keys, string(key))
+	}
+}
+
+// setSchema sets the results that describe the columns of the inputs.
+func (t *tally) setSchema() {
+	w := t.scores
+	if !w.Profiled {
+		return
+	}
+	s := w.profile.Summary(w.counts, func(column int) (sorted []float32) {
+		for _, r := range w.retained.Sample {
+			if x := r.Numbers[column]; x == x {
+				sorted = append(sorted, x)
+			}
+		}
+		slices.Sort(sorted)
+		return sorted
+	})
+	t.a.Schema = &s
+	none := t.reasonGroups[""]
+	delete(t.reasonGroups, "")
+	groups := slices.SortedFunc(maps.Values(t.reasonGroups), func(a, b *ReasonGroup) int {
+		return cmp.Or(b.Discoveries-a.Discoveries, b.Inputs-a.Inputs, cmp.Compare(a.Reasons, b.Reasons))
+	})
+	for _, g := range groups[:min(maxReasonGroups, len(groups))] {
+		t.a.ReasonGroups = append(t.a.ReasonGroups, *g)
+	}
+	if none != nil {
+		t.a.ReasonGroups = append(t.a.ReasonGroups, *none)
+	}
 }
 
 // keepWidest adds row i to Interval.Widest if its interval of target k is among the widest.
@@ -573,7 +661,7 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 			continue
 		}
 		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, FitDuplicates: c.fitDuplicates}
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, Unusual: c.unusual, FitDuplicates: c.fitDuplicates}
 		if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
 			g.WithTarget, g.Covered = c.withTarget, c.covered
 		}
@@ -585,7 +673,7 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	if err := t.findDuplicates(ctx); err != nil {
 		return nil, err
 	}
-	a.Gaps = attach.UnusualGaps(t.scores.gaps)
+	t.setSchema()
 	a.addNotes()
 	return a, nil
 }
@@ -853,6 +941,30 @@ func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 // Cautions returns the notes with reasons why the guarantee does not hold.
 func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 
+// maxNotedColumns is the largest number of columns that notes describe.
+const maxNotedColumns = 10
+
+// NotableColumns returns the columns to look at, at most ten, and the number of others.
+func (a *Audit) NotableColumns() (first []schema.ColumnSummary, more int) {
+	if a.Schema == nil {
+		return nil, 0
+	}
+	all := a.Schema.NotableColumns()
+	first = all[:min(maxNotedColumns, len(all))]
+	return first, len(all) - len(first)
+}
+
+// noteColumns adds a note for each column that differs from the fit rows.
+func (a *Audit) noteColumns(add func(format string, args ...any)) {
+	columns, more := a.NotableColumns()
+	for _, c := range columns {
+		add("%v.", c)
+	}
+	if more > 0 {
+		add("%s more differ from the rows of the fit; see schema in audit.json.", rows.Count(more, "column"))
+	}
+}
+
 // addNotes adds notes about the guarantees, about what violates them, and about unusual
 // results.
 func (a *Audit) addNotes() {
@@ -873,9 +985,7 @@ func (a *Audit) addNotes() {
 		add("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
 			countAre(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
 	}
-	for _, g := range a.Gaps {
-		add("%v. An empty cell in a column that never was empty has an infinite score.", g)
-	}
+	a.noteColumns(add)
 	draws := "on average over draws of calibration rows and audited inputs"
 	if a.Conditional {
 		draws = fmt.Sprintf("on average over draws of audited inputs, for a fraction %g of all calibration sets", 1-a.Delta)

@@ -16,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // Rows gives access to the audited rows of an open shard.
@@ -34,6 +35,8 @@ type Rows struct {
 type Batch struct {
 	attach.Rows
 	Contents []Content // one element per row; nil if the rows are features
+	// Values holds the values of the columns if Identity.Profiled is set.
+	Values schema.Values
 }
 
 // Scorer scores rows with a .attach file.
@@ -47,9 +50,10 @@ type Scorer struct {
 	Fitted            func(ctx context.Context) (features blas32.General, keys []string, err error)
 	bundle            *attach.Bundle
 	predictor         *attach.Predictor
-	calibrationWidths [][]float64 // per target, the sorted interval widths of the calibration rows
-	groupedIntervals  bool        // whether intervals are calibrated by group
-	samples           hashSamples // hashes of fit and calibration rows
+	calibrationWidths [][]float64     // per target, the sorted interval widths of the calibration rows
+	groupedIntervals  bool            // whether intervals are calibrated by group
+	samples           hashSamples     // hashes of fit and calibration rows
+	matcher           *schema.Matcher // nil unless Identity.Profiled is set
 
 	mutex     sync.Mutex // protects reference and keys
 	reference *duplicates.Reference
@@ -99,6 +103,9 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 			s.Predicted[class]++
 		}
 	}
+	if s.Profiled = b.Profile != nil && !id.Reading.FromFeatures; s.Profiled {
+		s.matcher = b.Profile.Matcher()
+	}
 	if s.Alpha == 0 {
 		s.Alpha = c.Alpha
 	}
@@ -123,6 +130,10 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	s.predictor, err = b.Predictor(o)
 	return s, err
 }
+
+// Matcher returns the matcher that Batch.Values come from, or nil if Identity.Profiled is not
+// set.
+func (s *Scorer) Matcher() *schema.Matcher { return s.matcher }
 
 // intervalWidths returns the sorted interval widths of the calibration rows. A width is the
 // distance between the quantiles at levels[0] and levels[1].
@@ -201,7 +212,7 @@ func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, 
 // add scores a batch into the current part, and saves the part if it is full.
 func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch Batch, progress func(rows int)) error {
 	if c.part == nil {
-		c.part, c.started = newPart(c.scorer.Identity, c.scorer.bundle.GapCounter()), time.Now()
+		c.part, c.started = newPart(c.scorer.Identity, c.scorer.bundle.Profile), time.Now()
 	}
 	p := c.part
 	if err := c.scorer.add(ctx, p, shard, r, at, batch); err != nil {
@@ -227,6 +238,9 @@ func firstRows(b Batch, n int) Batch {
 	}
 	if b.Batch = b.Batch.Select(idx); b.Contents != nil {
 		b.Contents = b.Contents[:n]
+	}
+	if b.Values.Len() > 0 {
+		b.Values = b.Values.Slice(0, n)
 	}
 	if b.Groups != nil {
 		b.Groups = b.Groups[:n]
@@ -260,6 +274,10 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		part.Ranges, last = append(part.Ranges, Range{Shard: shard, Rows: r.N, Audited: r.Len, Start: at, End: at}), last+1
 	}
 	part.incomplete = true
+	var reasons [][]schema.Reason
+	if s.Profiled {
+		reasons = part.Counts.Add(s.matcher, batch.Values)
+	}
 	w, current, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
 	for i, p := range predictions {
 		key, folder, number := r.Name(at + i)
@@ -277,6 +295,17 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		}
 		if nearFit != nil {
 			w.addText(nearFit[i])
+		}
+		var reasonTexts []string
+		if s.Profiled {
+			var rowReasons []schema.Reason
+			if reasons != nil {
+				rowReasons = reasons[i]
+			}
+			w.addText(schema.Group(rowReasons))
+			for _, r := range rowReasons[:min(maxReasons, len(rowReasons))] {
+				reasonTexts = append(reasonTexts, r.String())
+			}
 		}
 		if s.Task == attach.Classification {
 			w.addInteger(p.Class)
@@ -306,14 +335,13 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			return err
 		}
 		current.Digest += rowDigest(at+i, rows.Row(batch.Features, i))
-		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Hash: hash, Content: content}, func() floatList {
+		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Hash: hash, Content: content, Reasons: reasonTexts}, func() floatList {
 			return slices.Clone(floatList(rows.Row(batch.Features, i)))
-		})
+		}, func() floatList { return batch.Values.Numbers(i) })
 		if err := w.endRow(); err != nil {
 			return err
 		}
 	}
-	part.gaps.Add(batch.Rows)
 	part.Used.add(s.samples, batch.Batch)
 	current.End = at + len(predictions)
 	part.rows += len(predictions)

@@ -195,8 +195,15 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	if a.FitDuplicates != nil {
 		line("fit rows", "%s near a row of --fitted", rows.Count(*a.FitDuplicates, "input"))
 	}
-	for _, g := range a.Gaps {
-		line("note", "%v", g)
+	if s := a.Schema; s != nil && s.Unusual > 0 {
+		line("values", "%s of %s have unusual values; at most about %s are expected if all are in-distribution", display.Count(s.Unusual), rows.Count(s.Rows, "input"), display.Number(s.Expected, 2))
+	}
+	columns, more := a.NotableColumns()
+	for _, c := range columns {
+		line("column", "%v", c)
+	}
+	if more > 0 {
+		line("", "%s more differ from the rows of the fit; see schema in audit.json", rows.Count(more, "column"))
 	}
 	if a.Unnamed() {
 		line("note", "more outliers than discoveries: the others cannot be told, one by one, from inliers; the report lists the highest scores first")

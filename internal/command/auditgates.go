@@ -11,7 +11,7 @@ import (
 // auditFigures returns the figures of an audit that a gate can test. They are keys of
 // audit.json.
 func auditFigures() []string {
-	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift"}
+	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift", "new_gaps", "new_categories", "out_of_range", "changed_columns"}
 }
 
 // parseAuditGates parses the values of --fail-if.
@@ -32,7 +32,8 @@ func parseAuditGates(texts []string) ([]gate, error) {
 
 // checkAuditGates returns a *gateError that names the failed gates, or nil if none failed. A
 // bound between 0 and 1 is a fraction: a number of inputs is then divided by the number of
-// all inputs.
+// all inputs. If a gate needs the profile of the inputs and there is none, the error is of
+// another type.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {
@@ -53,6 +54,11 @@ func checkAuditGates(gates []gate, a *audit.Audit) error {
 			x = a.FDP
 		case "shift":
 			x = a.Shift.Higher
+		default:
+			if a.Schema == nil {
+				return fmt.Errorf("--fail-if %s: the audit has no such figure; %s", g.text, noProfile)
+			}
+			x = float64(columnFigures(*a.Schema)[g.figure])
 		}
 		if g.fails(x) {
 			failed = append(failed, fmt.Sprintf("%s (it is %.4g)", g.text, x))

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // gateError says which gates failed, or how an exported model differs from its .attach
@@ -37,6 +38,20 @@ func gateFigures() []string {
 		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
 }
+
+// columnFigures returns the figures of a schema by name.
+func columnFigures(s schema.Summary) map[string]int {
+	return map[string]int{"new_gaps": s.NewGaps, "new_categories": s.NewCategories, "out_of_range": s.OutOfRange, "changed_columns": s.Changed}
+}
+
+// isColumnFigure reports whether a figure is one of columnFigures.
+func isColumnFigure(name string) bool {
+	_, ok := columnFigures(schema.Summary{})[name]
+	return ok
+}
+
+// noProfile is the advice if a figure of columnFigures is missing.
+const noProfile = "the .attach file has no profile of the inputs, so fit it again with the model"
 
 // figuresAt returns the figures of an evaluation by name. A figure has several values if
 // there are several targets. levelOrAlpha is the level or the alpha of a gate, or NaN.
@@ -85,7 +100,7 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		add("fpr95", &o.FPR95)
 	}
 	if s := e.Schema; s != nil {
-		for name, n := range map[string]int{"new_gaps": s.NewGaps, "new_categories": s.NewCategories, "out_of_range": s.OutOfRange, "changed_columns": s.Changed} {
+		for name, n := range columnFigures(*s) {
 			m[name] = []float64{float64(n)}
 		}
 	}
@@ -138,7 +153,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "nll", "width", "rmse", "mae", "r2", "crps", "new_gaps", "new_categories", "out_of_range", "changed_columns"}, parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && !isColumnFigure(parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
 		list = append(list, parsed)
@@ -213,8 +228,8 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
 				advice = "; it needs --ood"
-			case slices.Contains([]string{"new_gaps", "new_categories", "out_of_range", "changed_columns"}, g.figure):
-				advice = "; the .attach file has no profile of the inputs, so fit it again with the model"
+			case isColumnFigure(g.figure):
+				advice = "; " + noProfile
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
 				advice = "; it needs --max-error"
 			}

@@ -54,6 +54,9 @@ func Audit(a *audit.Audit) Page {
 	}
 	p.blocks = append(p.blocks, findingsBlock(a))
 	byPlace, byClass := groupBlocks(a)
+	if b := reasonBlock(a); b != nil {
+		p.blocks = append(p.blocks, *b)
+	}
 	p.blocks = append(p.blocks, byPlace...)
 	if b := highestScoringBlock(a); b != nil {
 		p.blocks = append(p.blocks, *b)
@@ -143,7 +146,8 @@ func findingsBlock(a *audit.Audit) block {
 		b.Charts = append(b.Charts, *m)
 	}
 	cautions := len(a.Cautions())
-	guarantee := cautions + len(a.Gaps)
+	columns, more := a.NotableColumns()
+	guarantee := cautions + len(columns) + min(1, more)
 	if a.Copies != nil {
 		guarantee++ // the note on copies comes before the guarantee
 	}
@@ -154,6 +158,8 @@ func findingsBlock(a *audit.Audit) block {
 			label = "warning"
 		case i == guarantee:
 			label = "guarantee"
+		case i >= guarantee-len(columns)-min(1, more) && i < guarantee:
+			label = "column"
 		}
 		b.Notes = append(b.Notes, verdict{Label: label, Message: note})
 	}
@@ -203,6 +209,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	if len(a.HighestScoring) == 0 {
 		return nil
 	}
+	hasReasons := slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Reasons != nil })
 	b := block{Title: "Inputs with the highest scores", Filter: true, By: map[int]string{}}
 	if n := len(a.HighestScoring); n < a.Inputs {
 		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
@@ -226,6 +233,9 @@ func highestScoringBlock(a *audit.Audit) *block {
 			}
 			return r.Shown.Text
 		})
+	}
+	if hasReasons {
+		text("unusual values", func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })
 	}
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
@@ -261,6 +271,9 @@ func highestScoringBlock(a *audit.Audit) *block {
 		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: shorten(r.Key), Facts: []Fact{{formatFourDigits(r.PValue), "p-value"}, {formatFourDigits(float64(r.Score)), "score"}}}
 		if r.Class != nil {
 			pic.Facts = append(pic.Facts, Fact{shorten(className(r)), "class"})
+		}
+		for _, reason := range r.Reasons {
+			pic.Facts = append(pic.Facts, Fact{reason, "unusual"})
 		}
 		b.Pictures = append(b.Pictures, pic)
 	}
@@ -310,6 +323,9 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 		g.addNumbers("inputs", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Inputs) }), formatWhole)
 		g.addNumbers("discoveries", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), formatWhole)
 		g.addNumbers("outliers at least", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) }), formatWhole)
+		if a.Profiled {
+			g.addNumbers("with unusual values", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Unusual) }), formatWhole)
+		}
 		if a.FitDuplicates != nil {
 			g.addNumbers("near fit rows", "inputs with nearly the features of a fit row", mapSlice(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), formatWhole)
 		}
@@ -332,6 +348,23 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 		byPlace = []block{where}
 	}
 	return byPlace, byClass
+}
+
+// reasonBlock counts the inputs with the same unusual values. It returns nil if no input has
+// any.
+func reasonBlock(a *audit.Audit) *block {
+	groups := a.ReasonGroups
+	if !slices.ContainsFunc(groups, func(g audit.ReasonGroup) bool { return g.Reasons != "" }) {
+		return nil
+	}
+	b := block{Title: "Inputs by unusual values", Lead: "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause."}
+	var g grid
+	g.addText("unusual values", mapSlice(groups, func(g audit.ReasonGroup) string { return shorten(cmp.Or(g.Reasons, "none")) }))
+	g.addNumbers("inputs", "", mapSlice(groups, func(g audit.ReasonGroup) float64 { return float64(g.Inputs) }), formatWhole)
+	g.addNumbers("discoveries", "", mapSlice(groups, func(g audit.ReasonGroup) float64 { return float64(g.Discoveries) }), formatWhole)
+	g.addText("first inputs", mapSlice(groups, func(g audit.ReasonGroup) string { return strings.Join(mapSlice(g.Keys, shorten), ", ") }))
+	b.Tables = []grid{g}
+	return &b
 }
 
 // copyBlocks shows exact copies and near duplicates.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 func sampleAudit(t *testing.T, name string) *audit.Audit {
@@ -94,11 +95,11 @@ func TestAuditOfCopies(t *testing.T) {
 	if notes := p.blocks[0].Notes; notes[0].Label != "note" || notes[1].Label != "guarantee" {
 		t.Errorf("%+v", notes)
 	}
-	withGaps := copied("photos")
-	withGaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
-	withGaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
-	if notes := Audit(withGaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
-		t.Errorf("with gaps: %+v", notes)
+	withColumn := copied("photos")
+	withColumn.Schema = &schema.Summary{Columns: []schema.ColumnSummary{{Column: "age", NewGaps: 1, Notable: true}}}
+	withColumn.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
+	if notes := Audit(withColumn).blocks[0].Notes; notes[1].Label != "column" || notes[2].Label != "guarantee" {
+		t.Errorf("with a column that differs: %+v", notes)
 	}
 	checkEscaped(t, renderPage(t, Audit(copied(hostileName))))
 }

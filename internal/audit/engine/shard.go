@@ -22,6 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // scoreShard scores the missing rows of a shard. It calls the function progress with the
@@ -149,12 +150,12 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 				yield(audit.Batch{}, err)
 				return
 			}
-			var queue contentQueue
+			queue := contentQueue{matcher: e.scorer.Matcher()}
 			blocks := queue.record(rest.Blocks(ctx, rest.BlockRows()))
 			for batch, err := range e.rows.RowsOf(ctx, rest, blocks).Blocks(true) {
 				b := audit.Batch{Rows: batch}
 				if err == nil {
-					b.Contents = queue.take(batch.Len())
+					b.Contents, b.Values = queue.take(batch.Len())
 				}
 				if !yield(b, err) {
 					return
@@ -166,13 +167,15 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 }
 
 // contentQueue holds the content of rows that were passed to the model but not returned
-// yet.
+// yet, and the values of their columns.
 type contentQueue struct {
+	matcher  *schema.Matcher // nil if columns are not compared
 	mutex    sync.Mutex
 	contents []audit.Content
+	values   schema.Values
 }
 
-// record yields the given blocks and adds the content of their rows to the queue.
+// record yields the given blocks and adds their rows to the queue.
 func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for b, err := range blocks {
@@ -180,6 +183,9 @@ func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2
 				contents := audit.Contents(b)
 				p.mutex.Lock()
 				p.contents = append(p.contents, contents...)
+				if p.matcher != nil {
+					p.values = schema.Join(p.values, p.matcher.Values(b))
+				}
 				p.mutex.Unlock()
 			}
 			if !yield(b, err) {
@@ -189,13 +195,16 @@ func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2
 	}
 }
 
-// take removes the content of the next n rows from the queue and returns it.
-func (p *contentQueue) take(n int) []audit.Content {
+// take removes the next n rows from the queue and returns them.
+func (p *contentQueue) take(n int) (list []audit.Content, values schema.Values) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	list := p.contents[:n:n]
+	list = p.contents[:n:n]
 	p.contents = p.contents[n:]
-	return list
+	if p.matcher != nil {
+		values, p.values = p.values.Slice(0, n), p.values.Slice(n, p.values.Len())
+	}
+	return list, values
 }
 
 // maxShownText is the largest number of characters of a text that the report shows.
