@@ -22,6 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/explain"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -257,7 +258,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		for _, newField := range fields {
 			row = append(row, newField(prediction))
 		}
-		var why *explanation
+		var why *explain.Explanation
 		if r.input.Schema != nil { // take them even if they are not written, because the checker keeps them until then
 			prediction.Reasons = r.input.Schema.Take(done)
 		}
@@ -268,7 +269,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 					return inputs.InFile(f.x, err)
 				}
 				if why != nil {
-					if text := attributionText(why); text != "" {
+					if text := why.String(); text != "" {
 						texts = append(texts, text)
 					}
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/explain"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/schema"
 )
@@ -32,8 +33,8 @@ type flaggedRow struct {
 	score       float64
 	fields      []field
 	reasons     []schema.Reason
-	nearest     []int        // nearest rows of --fitted
-	explanation *explanation // nil if the score was not attributed
+	nearest     []int                // nearest rows of --fitted
+	explanation *explain.Explanation // nil if the score was not attributed
 }
 
 // addReason adds a reason to the field of reasons.
@@ -216,7 +217,7 @@ func (w flaggedRows) heatMaps() []image.Image {
 	list := make([]image.Image, len(w))
 	for i, r := range w {
 		if r.explanation != nil {
-			list[i] = r.explanation.heatMap
+			list[i] = r.explanation.HeatMap
 		}
 	}
 	return list
@@ -230,7 +231,7 @@ func (w flaggedRows) shade(cells []report.Column) {
 		}
 		texts := 0 // number of the column of texts
 		for k, t := range r.explanation.Tensors {
-			shares := r.explanation.shares(k)
+			shares := r.explanation.Shares(k)
 			if t.Offsets != nil {
 				n := -1
 				for j := range cells {

@@ -59,6 +59,17 @@ func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, er
 	}
 }
 
+// Block reads some rows as one block. The argument rows holds their indices.
+func (s *Set) Block(ctx context.Context, rows []int) (block ood.InputBlock, err error) {
+	for b, err := range s.Subset(rows).Blocks(ctx, max(len(rows), 1)) {
+		if err != nil {
+			return block, err
+		}
+		block = b
+	}
+	return block, nil
+}
+
 // produce passes blocks to emit in order until emit returns false.
 func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, error) bool) {
 	r, err := s.src.open()

@@ -1,4 +1,4 @@
-package command
+package explain
 
 import (
 	"image/color"
@@ -9,9 +9,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestAttributionText checks how columns, words and regions are named, with their shares of
+// TestExplanationString checks how columns, words and regions are named, with their shares of
 // the sum of all positive attributions.
-func TestAttributionText(t *testing.T) {
+func TestExplanationString(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {
 		tensors []featurize.TensorAttribution
@@ -26,7 +26,7 @@ func TestAttributionText(t *testing.T) {
 		{[]featurize.TensorAttribution{{Shape: []int{2, 3}, Patch: 4, Values: []float64{0, 0, 0, 0, 0, 2}}}, "score: 100 % pixels x 8–11 y 4–7"},
 		{[]featurize.TensorAttribution{{Values: []float64{-1, 0}, Labels: []string{"a", "b"}}}, ""},
 	} {
-		if got := attributionText(&explanation{Attribution: featurize.Attribution{Tensors: c.tensors}}); got != c.want {
+		if got := (&Explanation{Attribution: featurize.Attribution{Tensors: c.tensors}}).String(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.tensors, got, c.want)
 		}
 	}
