@@ -524,7 +524,7 @@ func (c ColumnSummary) String() string {
 		parts = append(parts, fmt.Sprintf("new categories in %s, such as %s", rows.CountOf(c.NewCategories, c.Rows, "row"), examples))
 	}
 	if c.OutOfRange > 0 {
-		parts = append(parts, fmt.Sprintf("far outside %.4g to %.4g in %s, such as %s", c.Low, c.High, rows.CountOf(c.OutOfRange, c.Rows, "row"), display.List(c.Examples, maxExamples)))
+		parts = append(parts, fmt.Sprintf("outside %.4g to %.4g in %s, such as %s", c.Low, c.High, rows.CountOf(c.OutOfRange, c.Rows, "row"), display.List(c.Examples, maxExamples)))
 	}
 	if c.Change != "" && !(c.NewGaps > 0 && strings.HasPrefix(c.Change, "empty in")) {
 		parts = append(parts, c.Change)

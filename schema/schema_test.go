@@ -195,7 +195,7 @@ func TestSummary(t *testing.T) {
 		want   string // part of the lines
 	}{
 		{"same", func(ood.InputBlock) {}, ""},
-		{"unit", func(b ood.InputBlock) { each(b, func(row []float32) { row[1] *= 1000 }) }, "b: far outside"},
+		{"unit", func(b ood.InputBlock) { each(b, func(row []float32) { row[1] *= 1000 }) }, "b: outside"},
 		{"unit", func(b ood.InputBlock) { each(b, func(row []float32) { row[1] *= 1000 }) }, "times as large: another unit?"},
 		{"small", func(b ood.InputBlock) { each(b, func(row []float32) { row[2] /= 10 }) }, "times smaller: another unit?"},
 		{"swapped", func(b ood.InputBlock) { each(b, func(row []float32) { row[0], row[2] = row[2], row[0] }) }, "the values look like those of c: are the columns swapped?"},

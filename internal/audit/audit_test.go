@@ -186,7 +186,7 @@ func TestAnyDivision(t *testing.T) {
 	}
 	slices.Sort(names)
 	want, a := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
-	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.HighestScoring) != maxWorst {
+	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.HighestScoring) != MaxWorst {
 		t.Fatalf("%d inputs, %d discoveries, %d outliers, %d worst", a.Inputs, a.Discoveries, a.Outliers, len(a.HighestScoring))
 	}
 	r := rand.New(rand.NewPCG(3, 4))

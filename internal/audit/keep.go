@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxWorst is the largest number of rows that are retained for their high scores.
-	maxWorst = 200
+	// MaxWorst is the largest number of rows that are retained for their high scores.
+	MaxWorst = 200
 	// maxSample is the largest number of rows that are retained as a random sample.
 	maxSample = 300
 	// maxReasons is the largest number of reasons that are retained for a row.
@@ -39,10 +39,15 @@ type retainedRow struct {
 	Numbers floatList `json:"numbers,omitempty"`
 }
 
-// Shown is a small picture of a row, as PNG or JPEG, or the beginning of its text.
+// Shown is what the report shows of a row.
 type Shown struct {
+	// Picture is a small picture of the row, as PNG or JPEG. Text is the beginning of its text.
 	Picture []byte `json:"picture,omitempty"`
 	Text    string `json:"text,omitempty"`
+	// Score says which inputs raised the score, such as "score: 74 % MedInc". HeatMap is a
+	// picture of the regions that did. Both are empty unless the score was attributed.
+	Score   string `json:"score,omitempty"`
+	HeatMap []byte `json:"heat_map,omitempty"`
 }
 
 // retainedRows holds the rows with the highest scores, and a sample of all rows that is
@@ -82,7 +87,7 @@ func compareSampleHashes(a, b retainedRow) int {
 // add inserts a row into each list that it belongs to. It calls features and numbers only if
 // the row belongs to a list that stores them.
 func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
-	k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, func() { r.Features = features() })
+	k.Worst = insertSorted(k.Worst, &r, MaxWorst, compareScores, func() { r.Features = features() })
 	r.Hash, r.Content, r.Reasons = "", nil, nil // the sample is not searched for duplicates, and not shown
 	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, func() {
 		if r.Features == nil {
@@ -108,7 +113,7 @@ func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b
 // merge adds the rows of the lists in others, and keeps only the first rows of each list.
 func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
-		k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, nil)
+		k.Worst = insertSorted(k.Worst, &r, MaxWorst, compareScores, nil)
 	}
 	for _, r := range others.Sample {
 		k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, nil)

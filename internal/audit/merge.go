@@ -279,15 +279,16 @@ const Scores = "scores.parquet"
 // on disk, so files may include the earlier Scores. The function page writes report.html,
 // and note is the content of run.json.
 //
-// If look is not nil, it returns pictures or texts of audited rows of a shard, for the
-// report. It may return nil if the shard cannot be read.
-func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
+// If look is not nil, the rows with the highest scores are shown in the report.
+func Finish(ctx context.Context, files []*File, dir string, look *Look, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
 	joined, err := Join(files)
 	if err != nil {
 		return nil, err
 	}
 	if look != nil {
-		joined.showWorst(ctx, look)
+		if err := joined.showWorst(ctx, look); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -315,11 +316,21 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 	return a, nil
 }
 
-// showWorst adds pictures or texts to the rows with the highest scores.
-func (w *ScoreSet) showWorst(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
+// Look reads audited rows again, to show them in the report.
+type Look struct {
+	// Rows returns what the report shows of some rows of a shard, or nil if the shard cannot
+	// be read.
+	Rows func(ctx context.Context, shard string, rows []int) ([]Shown, error)
+	// Explains reports whether Rows attributes scores.
+	Explains bool
+}
+
+// showWorst sets what the report shows of the rows with the highest scores. It leaves out rows
+// for which an earlier audit has set it.
+func (w *ScoreSet) showWorst(ctx context.Context, look *Look) error {
 	places := map[string][]int{} // indices in retained.Worst, by shard
 	for i, r := range w.retained.Worst {
-		if r.Shown == nil {
+		if r.Shown == nil || look.Explains && r.Shown.Score == "" {
 			places[r.Shard] = append(places[r.Shard], i)
 		}
 	}
@@ -328,11 +339,15 @@ func (w *ScoreSet) showWorst(ctx context.Context, look func(ctx context.Context,
 		for _, i := range places[shard] {
 			at = append(at, w.retained.Worst[i].At)
 		}
-		shown := look(ctx, shard, at)
+		shown, err := look.Rows(ctx, shard, at)
+		if err != nil {
+			return err
+		}
 		for k, i := range places[shard][:min(len(shown), len(at))] {
 			w.retained.Worst[i].Shown = &shown[k]
 		}
 	}
+	return nil
 }
 
 // WriteJSON writes v as indented JSON. It is used for audit.json and run.json.

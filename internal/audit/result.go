@@ -192,7 +192,8 @@ type Row struct {
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
-	// Reasons are the first reasons of a row of HighestScoring.
+	// Reasons are the first reasons of a row of HighestScoring, and what raised its score if
+	// the score was attributed.
 	Reasons []string `json:"reasons,omitempty"`
 	// Folder is the folder of the row. Shown is the picture or text of the row.
 	Folder string `json:"-"`
@@ -505,7 +506,10 @@ func (t *tally) add(b block) error {
 		}
 		if place, ok := shown[b.start+i]; ok {
 			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
-			r.Shown, r.Reasons = worst.Shown, worst.Reasons
+			r.Shown, r.Reasons = worst.Shown, slices.Clone(worst.Reasons)
+			if r.Shown != nil && r.Shown.Score != "" {
+				r.Reasons = append(r.Reasons, r.Shown.Score)
+			}
 			t.a.HighestScoring[place] = r
 		}
 	}

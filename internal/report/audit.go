@@ -235,7 +235,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 		})
 	}
 	if hasReasons {
-		text("unusual values", func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })
+		text("reasons", func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })
 	}
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
@@ -269,11 +269,15 @@ func highestScoringBlock(a *audit.Audit) *block {
 		}
 		bytesLeft -= len(r.Shown.Picture)
 		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: shorten(r.Key), Facts: []Fact{{formatFourDigits(r.PValue), "p-value"}, {formatFourDigits(float64(r.Score)), "score"}}}
+		if m := r.Shown.HeatMap; m != nil && len(m) <= bytesLeft {
+			bytesLeft -= len(m)
+			pic.Beside = []labelledImage{{Encoded: m, Label: "what raised the score"}}
+		}
 		if r.Class != nil {
 			pic.Facts = append(pic.Facts, Fact{shorten(className(r)), "class"})
 		}
 		for _, reason := range r.Reasons {
-			pic.Facts = append(pic.Facts, Fact{reason, "unusual"})
+			pic.Facts = append(pic.Facts, Fact{reason, "reason"})
 		}
 		b.Pictures = append(b.Pictures, pic)
 	}

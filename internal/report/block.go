@@ -83,12 +83,18 @@ func (p picture) Source() (template.URL, error) {
 
 // labelledImage is an image that is shown beside a picture.
 type labelledImage struct {
-	Image image.Image
-	Label string
+	Image   image.Image
+	Encoded []byte // PNG or JPEG file, used instead of Image
+	Label   string
 }
 
 // Source returns the image as a data URL.
-func (m labelledImage) Source() (template.URL, error) { return pictureURL(m.Image) }
+func (m labelledImage) Source() (template.URL, error) {
+	if m.Encoded != nil {
+		return encodedURL(m.Encoded), nil
+	}
+	return pictureURL(m.Image)
+}
 
 // smoothWidth is the width in pixels below which a picture is shown with sharp pixels.
 const smoothWidth = 100

@@ -195,10 +195,10 @@ func cumulativeTable(h evaluate.Histogram) grid {
 func (f *Flags) newPicture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].formatCell(i)}
 	if f.HeatMaps != nil && f.HeatMaps[i] != nil {
-		p.Beside = append(p.Beside, labelledImage{f.HeatMaps[i], "what raised the score"})
+		p.Beside = append(p.Beside, labelledImage{Image: f.HeatMaps[i], Label: "what raised the score"})
 	}
 	if f.Nearest != nil && f.Nearest[i] != nil {
-		p.Beside = append(p.Beside, labelledImage{f.Nearest[i], "nearest fit row"})
+		p.Beside = append(p.Beside, labelledImage{Image: f.Nearest[i], Label: "nearest fit row"})
 	}
 	for _, c := range f.Columns[1:] {
 		p.Facts = append(p.Facts, Fact{cmp.Or(c.formatCell(i), "–"), c.Name})

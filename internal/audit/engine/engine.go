@@ -36,6 +36,8 @@ type Engine struct {
 	opening       sync.Mutex // guards rows, because opening a file changes the options in rows
 	scorer        *audit.Scorer
 	closeProducts func() // closes the ONNX Runtime session for matrix products
+	// Explaining reports how many rows were explained, and how many will be at most. It may be nil.
+	Explaining func(done, atMost int)
 }
 
 // Open opens the .attach file that o names. The model and the inputs are opened later. The
@@ -166,7 +168,11 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	if changed, how := d.changed(now); changed != nil {
 		return nil, fmt.Errorf("%s changed during the audit (%s); run the same command to score it again; other scores are kept", display.List(changed, 3), how)
 	}
-	a, err := d.finish(ctx, e.showRows(sources))
+	look, err := e.look(ctx, sources)
+	if err != nil {
+		return nil, d.fail(err)
+	}
+	a, err := d.finish(ctx, look)
 	if audit.Damaged(err) && d.finished() {
 		return nil, d.explainDamagedScores(err)
 	} else if err != nil {

@@ -538,7 +538,7 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 }
 
 // finish writes the results and removes the parts.
-func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
+func (d *folder) finish(ctx context.Context, look *audit.Look) (*audit.Audit, error) {
 	for i, s := range d.Shards {
 		if reason := d.excluded[s.Name]; reason != nil {
 			d.Shards[i].LeftOut = reason.Error()

@@ -31,6 +31,8 @@ type Options struct {
 	Inputs, Fitted []string
 	// Dir is the result folder.
 	Dir string
+	// Explain attributes the highest scores to the inputs of the rows.
+	Explain bool
 	// Verbose logs each step. Hints are the names of flags that error hints may mention.
 	Verbose bool
 	Hints   []string

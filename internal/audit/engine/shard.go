@@ -10,8 +10,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -19,7 +17,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
-	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 	"github.com/attach-uncertainty/attach/schema"
@@ -205,55 +202,6 @@ func (p *contentQueue) take(n int) (list []audit.Content, values schema.Values) 
 		values, p.values = p.values.Slice(0, n), p.values.Slice(n, p.values.Len())
 	}
 	return list, values
-}
-
-// maxShownText is the largest number of characters of a text that the report shows.
-const maxShownText = 240
-
-// showRows returns a function that opens a source again to show some of its rows in the
-// report. The function returns nil if the source can no longer be read, or if it holds
-// features. Scores are not affected.
-func (e *Engine) showRows(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
-	return func(ctx context.Context, name string, rows []int) []audit.Shown {
-		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
-		defer e.rows.Quiet()() // the notes were already printed when the rows were scored
-		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
-		if err != nil || opened.Set == nil {
-			return nil
-		}
-		set, n := opened.Set, opened.N
-		_, step := e.Identity.Selected(n)
-		at := make([]int, len(rows))
-		for k, row := range rows {
-			if at[k] = row * step; at[k] >= n {
-				return nil
-			}
-		}
-		shown := make([]audit.Shown, len(rows))
-		images, err := set.Thumbnails(ctx, at)
-		if err != nil {
-			return nil
-		}
-		for k, m := range images {
-			if shown[k].Picture, err = report.Encode(m); err != nil {
-				return nil
-			}
-		}
-		if images != nil {
-			return shown
-		}
-		columns, err := set.Cells(ctx, at)
-		if err != nil {
-			return nil
-		}
-		for _, c := range columns {
-			for k := range min(len(c.Texts), len(shown)) {
-				text := []rune(strings.TrimSpace(shown[k].Text + " " + c.Texts[k]))
-				shown[k].Text = string(text[:min(len(text), maxShownText)])
-			}
-		}
-		return shown
-	}
 }
 
 // fittedSources returns the files that Options.Fitted names, fetched if they are URLs.
