@@ -16,7 +16,7 @@ import (
 )
 
 // format is the newest format version that this package reads.
-const format = 2
+const format = 3
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string

@@ -19,7 +19,8 @@
 //	quantiles/*.npy      arrays of the interval model
 //	features/*.npy       mean and standard deviation of each standardised feature
 //	text/*.npy           files of the tokenizer, as bytes
-//	profile/columns.npy  the profile of the inputs, as JSON (since format 2): see package schema
+//	profile/columns.npy  the profile of the inputs, as JSON (since format 2, and with words
+//	                     of texts since format 3): see package schema
 //	cells/empty.npy      for each column, the number of fit rows in which it is empty; these
 //	                     include the calibration rows if those have more empty cells
 //

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/version"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // manifest holds the content of manifest.json.
@@ -201,10 +203,13 @@ func checkScalars(params map[string]any) error {
 }
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
-// programs read files without a profile.
+// programs read files without a profile, or without the words of texts in it.
 func (b *Bundle) formatVersion() int {
-	if b.Profile == nil {
+	switch {
+	case b.Profile == nil:
 		return 1
+	case !slices.ContainsFunc(b.Profile.Columns, func(c schema.Column) bool { return c.Words != nil }):
+		return 2
 	}
 	return format
 }

@@ -89,7 +89,7 @@ func channelAxis(layout string) int {
 }
 
 var (
-	textQuantities   = []string{"characters", "words", "characters that are no letters", "letters outside ASCII"}
+	textQuantities   = []string{"characters", "words", "characters that are no letters", "letters outside ASCII", unknownWords}
 	numberQuantities = []string{"mean", "deviation"}
 	imageQuantities  = []string{"mean", "deviation", "colour"}
 )
@@ -123,6 +123,12 @@ func valuesOf(columns []Column, b ood.InputBlock, layout string) []cells {
 		}
 		t := b.Find(c.Input)
 		if t == nil {
+			continue
+		}
+		if c.Quantity == unknownWords {
+			if texts := textsOf(t); texts != nil && c.Words != nil {
+				all[i].numbers = c.Words.unknown(texts)
+			}
 			continue
 		}
 		if c.Kind == Measure {
@@ -163,11 +169,12 @@ func column[T any](data []T, n, width, j int) []T {
 func measure(t *ood.Tensor, layout string) [][]float32 {
 	n := t.Shape[0]
 	if t.Strings != nil {
-		if len(t.Strings) != n {
-			return nil // several texts in a row
+		texts := textsOf(t)
+		if texts == nil {
+			return nil
 		}
-		m := newMeasures(len(textQuantities), n)
-		for i, s := range t.Strings {
+		m := newMeasures(4, n)
+		for i, s := range texts {
 			m[0][i], m[1][i], m[2][i], m[3][i] = describeText(s)
 		}
 		return m

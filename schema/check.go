@@ -462,7 +462,7 @@ func ranksIn(sorted []float32, v float32) (below, atMost int) {
 // rescaled says by which factor the values of a column have changed, or returns "" if no
 // factor explains the change.
 func rescaled(column *Column, sorted []float32) string {
-	if len(sorted) == 0 {
+	if len(sorted) == 0 || column.Words != nil { // a fraction of words has no unit
 		return ""
 	}
 	at := func(f float64) float64 { return float64(sorted[min(len(sorted)-1, int(f*float64(len(sorted))))]) }

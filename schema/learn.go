@@ -18,12 +18,13 @@ var fractions = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4,
 const maxSampled = 1 << 16
 
 // Learner learns a profile from the rows of a fit. Its memory does not grow with the number
-// of rows beyond 65,536 numbers for each column. It is not safe for concurrent use.
+// of rows beyond 65,536 numbers for each column and 4 million words for each text. It is not safe for concurrent use.
 type Learner struct {
 	o       LearnOptions
 	rows    int
 	columns []Column
 	states  []columnState
+	words   []wordSample // by column; empty unless the column measures unknown words
 	sample  sample
 }
 
@@ -60,12 +61,15 @@ func (l *Learner) Add(b ood.InputBlock) {
 	}
 	if l.columns == nil {
 		l.columns = l.o.columnsOf(b)
-		l.states = make([]columnState, len(l.columns))
+		l.states, l.words = make([]columnState, len(l.columns)), make([]wordSample, len(l.columns))
 	}
 	values := valuesOf(l.columns, b, l.o.Layout)
 	for i, v := range values {
 		l.columns[i].Empty += emptyCount(v)
 		l.states[i].add(v)
+		if c := l.columns[i]; c.Quantity == unknownWords {
+			l.words[i].add(textsOf(b.Find(c.Input)))
+		}
 	}
 	l.sample.add(values, b.Len())
 	l.rows += b.Len()
@@ -139,10 +143,16 @@ func (l *Learner) Profile() *Profile {
 	p := &Profile{Rows: l.rows, Columns: slices.Clone(l.columns), Layout: l.o.Layout}
 	allowed := int(rate / 3 * float64(p.Rows)) // rows that may have a reason of each kind
 	var excesses []float64
+	partial := make([][]float64, len(p.Columns)) // excesses of columns whose range comes from a part of the rows
 	for i := range p.Columns {
 		c, s := &p.Columns[i], l.states[i]
 		if s.numbers > 0 {
 			excesses = append(excesses, c.setNumbers(s, l.sample.sorted(i))...)
+		}
+		if list := c.setWords(&l.words[i]); c.Words != nil && c.Words.Rows < p.Rows {
+			partial[i] = list
+		} else {
+			excesses = append(excesses, list...)
 		}
 		c.setCategories(s)
 	}
@@ -150,12 +160,7 @@ func (l *Learner) Profile() *Profile {
 	if allowed < len(excesses) {
 		p.Limit = excesses[allowed]
 	}
-	expected := 1 // number of rows with a reason among the fit rows and one more, an upper bound
-	for _, e := range excesses {
-		if e > p.Limit {
-			expected++
-		}
-	}
+	expected := 1 + above(excesses, p.Limit) // number of rows with a reason among the fit rows and one more, an upper bound
 	// Empty cells are always rare in a column without them. One category with a single row is
 	// allowed, so that one typing error does not open a column.
 	gaps, categories := make([]int, len(p.Columns)), make([]int, len(p.Columns))
@@ -171,8 +176,24 @@ func (l *Learner) Profile() *Profile {
 		c := &p.Columns[i]
 		c.RareGap, c.Open = rareGaps[i], c.Kind == Category && !rareCategories[i]
 	}
-	p.Rate = min(1, float64(expected+expectedGaps+expectedCategories)/float64(p.Rows+1))
+	p.Rate = float64(expected+expectedGaps+expectedCategories) / float64(p.Rows+1)
+	for i, list := range partial {
+		if list != nil {
+			p.Rate += float64(above(list, p.Limit)+1) / float64(p.Columns[i].Sampled+1)
+		}
+	}
+	p.Rate = min(1, p.Rate)
 	return p
+}
+
+// above returns the number of elements above a limit.
+func above(list []float64, limit float64) (n int) {
+	for _, x := range list {
+		if x > limit {
+			n++
+		}
+	}
+	return n
 }
 
 // rare returns in which columns a value of one kind is so rare that it is a reason. counts

@@ -32,8 +32,10 @@ const (
 )
 
 // Profile describes the columns of the rows of a fit. A profile has some kilobytes for each
-// column. It contains the smallest and the largest value of each column and its frequent
-// categories, so it is as confidential as such values are.
+// column, and up to 44 kB for the words of a text. It contains the smallest and the largest
+// value of each column and its frequent categories, so it is as confidential as such values
+// are. Rare categories and words are hashes, but whoever guesses one can tell whether the
+// profile knows it.
 type Profile struct {
 	Rows    int      `json:"rows"` // number of rows of the fit, including rows that Fit split off for calibration
 	Columns []Column `json:"columns"`
@@ -80,6 +82,9 @@ type Column struct {
 	// Open reports whether new categories are normal in this column, so that a new category
 	// is no reason.
 	Open bool `json:"open,omitempty"`
+
+	// Words holds the known words of a text if Quantity is "unknown words". Otherwise it is nil.
+	Words *Words `json:"words,omitempty"`
 }
 
 // Quantile is a value of a column with its ranks: of the sampled numbers, Below are smaller
@@ -186,6 +191,9 @@ func (c *Column) check(rows int) error {
 		return fmt.Errorf("it has %d categories and %d bytes of hashes", len(c.Categories), len(c.Others))
 	case c.OtherRows < 0 || c.OtherRows > rows || c.Singles < 0 || c.Singles > rows:
 		return fmt.Errorf("%d rows have other categories, and %d categories have one row", c.OtherRows, c.Singles)
+	}
+	if err := c.checkWords(rows); err != nil {
+		return err
 	}
 	before := math.Inf(-1)
 	for _, q := range c.Quantiles {

@@ -297,7 +297,7 @@ func TestMeasures(t *testing.T) {
 	for _, c := range l.Profile().Columns {
 		got = append(got, fmt.Sprintf("%s %.4g-%.4g", c.Name, c.Min, c.Max))
 	}
-	if want := "[review characters 5-10 review words 2-2 review characters that are no letters 0.1-0.4 review letters outside ASCII 0-0.4]"; fmt.Sprint(got) != want {
+	if want := "[review characters 5-10 review words 2-2 review characters that are no letters 0.1-0.4 review letters outside ASCII 0-0.4 review unknown words 1-1]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 }

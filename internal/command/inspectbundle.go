@@ -230,6 +230,9 @@ func describeColumn(c *schema.Column, n int) string {
 	} else if c.Sampled > 0 {
 		fmt.Fprintf(&b, " %.4g to %.4g, median %.4g", c.Min, c.Max, c.Quantile(0.5))
 	}
+	if w := c.Words; w != nil {
+		fmt.Fprintf(&b, "; %s known, %s expected to be unknown in new rows", rows.CountOf(w.Len(), w.Distinct, "word"), display.Percent(w.UnknownFraction()))
+	}
 	if c.Empty > 0 {
 		fmt.Fprintf(&b, ", empty in %s", display.Percent(float64(c.Empty)/float64(n)))
 	}
