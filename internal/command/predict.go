@@ -80,7 +80,7 @@ func predictCommand() *cli.Command {
 		{name: "explain", dest: &f.explain, conflicts: []conflict{
 			noEffect("with --from-features, because reasons come from the model's inputs", func() bool { return f.asFeatures }),
 			bundleConflict("needs the profile of the inputs, and M.attach has none; fit again with the model", func(b *attach.Bundle) bool { return b.Profile == nil })},
-			usage: "attribute the score of flagged rows to columns, regions of an image or words, in the column reasons; images need --fitted"},
+			usage: "attribute the score of flagged rows to columns, regions of an image or words, and name new words, in the column reasons; images need --fitted"},
 		{name: "explain-rows", dest: &f.explainRows, rule: between(1, math.MaxInt32), conflicts: []conflict{noEffect("without --explain", func() bool { return !f.explain })}, usage: "N: attribute the scores of the first N flagged rows; one costs about as much as 6 predictions for a text, 60 for a table row and 250 to 560 for an image"},
 		{name: "fitted", dest: &f.fitted, file: rowFile, usage: "INPUTS: rows of the fit, or other normal rows; the column nearest then names the one with the most similar features; the model runs on all of them, and their features are kept in memory"},
 		{name: "neighbours", dest: &f.neighbours, rule: between(1, maxNeighbours), conflicts: []conflict{noEffect("without --fitted", func() bool { return f.fitted == "" })}, usage: "N: how many rows of --fitted to name"},
@@ -269,9 +269,7 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 					return inputs.InFile(f.x, err)
 				}
 				if why != nil {
-					if text := why.String(); text != "" {
-						texts = append(texts, text)
-					}
+					texts = append(texts, why.Reasons()...)
 				}
 			}
 			row = append(row, field{"reasons", texts})

@@ -86,7 +86,7 @@ func (e *explainer) explainMissing(ctx context.Context, set *inputs.Set, worst f
 		if err != nil {
 			return err
 		}
-		worst[i].addReason(worst[i].explanation.String())
+		worst[i].addReasons(worst[i].explanation.Reasons())
 		p.set(i+1, len(worst))
 	}
 	return nil

@@ -37,11 +37,11 @@ type flaggedRow struct {
 	explanation *explain.Explanation // nil if the score was not attributed
 }
 
-// addReason adds a reason to the field of reasons.
-func (r *flaggedRow) addReason(text string) {
+// addReasons adds reasons to the field of reasons.
+func (r *flaggedRow) addReasons(texts []string) {
 	for k, f := range r.fields {
-		if list, ok := f.value.([]string); ok && f.name == "reasons" && text != "" {
-			r.fields[k].value = append(slices.Clone(list), text)
+		if list, ok := f.value.([]string); ok && f.name == "reasons" {
+			r.fields[k].value = slices.Concat(list, texts)
 		}
 	}
 }
@@ -237,7 +237,7 @@ func (w flaggedRows) shade(cells []report.Column) {
 				for j := range cells {
 					if cells[j].Text != nil {
 						if n++; n == texts {
-							cells[j].AddWords(i, t.Offsets, shares)
+							cells[j].AddWords(i, t.Offsets, shares, r.explanation.Unknown[k])
 						}
 					}
 				}

@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -16,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 const (
@@ -33,6 +35,10 @@ type Explanation struct {
 	// HeatMap is the image as the model sees it, with the regions that raised the score in
 	// orange. It is nil if the row is not an image.
 	HeatMap image.Image
+	// Unknown says for each word of each tensor of texts whether the profile lacks the word. It
+	// is nil for other tensors.
+	Unknown [][]bool
+	least   int // smallest number of fit rows with a word that the profile knows
 }
 
 // Explainer attributes scores.
@@ -56,6 +62,7 @@ func (e *Explainer) Explain(ctx context.Context, row ood.InputBlock) (*Explanati
 			x.HeatMap = heatMap(row.Tensors[k], e.Net.Info().Layout, t)
 		}
 	}
+	x.findUnknownWords(e.Predictor.Bundle().Profile)
 	return x, nil
 }
 
@@ -113,6 +120,61 @@ func heatMap(t ood.Tensor, layout string, a featurize.TensorAttribution) image.I
 		}
 	}
 	return m
+}
+
+// findUnknownWords looks up the words of texts in a profile, which may be nil.
+func (x *Explanation) findUnknownWords(p *schema.Profile) {
+	x.Unknown = make([][]bool, len(x.Tensors))
+	for k, t := range x.Tensors {
+		if t.Offsets == nil || p == nil {
+			continue
+		}
+		i := slices.IndexFunc(p.Columns, func(c schema.Column) bool { return c.Words != nil && c.Input == t.Name })
+		if i < 0 {
+			continue
+		}
+		words := p.Columns[i].Words
+		x.least = max(x.least, words.Least)
+		for _, word := range t.Labels {
+			x.Unknown[k] = append(x.Unknown[k], words.RowsWith(word) == 0)
+		}
+	}
+}
+
+// Reasons returns phrases that name the unknown words and what raised the score. Unknown words
+// come first, because they name a foreign word more often.
+func (x *Explanation) Reasons() []string {
+	return slices.DeleteFunc([]string{x.unknownWords(), x.String()}, func(text string) bool { return text == "" })
+}
+
+// unknownWords names the words that the profile lacks, such as `new words: "borogoves", "mimsy"`.
+// The word that raised the score most comes first. It returns "" if there are no such words.
+func (x *Explanation) unknownWords() string {
+	type word struct {
+		text  string
+		value float64
+	}
+	var all []word
+	for k, unknown := range x.Unknown {
+		for i, text := range x.Tensors[k].Labels {
+			if unknown != nil && unknown[i] && !slices.ContainsFunc(all, func(w word) bool { return w.text == text }) {
+				all = append(all, word{text, x.Tensors[k].Values[i]})
+			}
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	slices.SortStableFunc(all, func(a, b word) int { return cmp.Compare(b.value, a.value) })
+	names := make([]string, len(all))
+	for i, w := range all {
+		names[i] = w.text
+	}
+	kind := "new"
+	if x.least > 1 { // the profile does not know all words of the fit rows
+		kind = "rare"
+	}
+	return kind + " words: " + display.Quoted(names, namedElements)
 }
 
 // String returns the elements that raised the score most, with their shares of the sum of all

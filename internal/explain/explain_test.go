@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // TestExplanationString checks how columns, words and regions are named, with their shares of
@@ -28,6 +29,43 @@ func TestExplanationString(t *testing.T) {
 	} {
 		if got := (&Explanation{Attribution: featurize.Attribution{Tensors: c.tensors}}).String(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.tensors, got, c.want)
+		}
+	}
+}
+
+// TestUnknownWords checks which words are named as unknown, and in which order.
+func TestUnknownWords(t *testing.T) {
+	l := schema.NewLearner(schema.LearnOptions{Texts: []string{"poem"}})
+	l.Add(ood.InputBlock{Tensors: []ood.Tensor{{Name: "poem", Shape: []int{2}, Strings: []string{"the owl", "the cat"}}}})
+	few := l.Profile()
+	many := l.Profile()
+	for i := range many.Columns {
+		if w := many.Columns[i].Words; w != nil {
+			w.Least = 5 // as if there were more words than a profile knows
+		}
+	}
+	words := func(labels ...string) featurize.TensorAttribution {
+		a := featurize.TensorAttribution{Name: "poem", Labels: labels, Offsets: make([][2]int, len(labels))}
+		for i := range labels {
+			a.Values = append(a.Values, float64(i))
+		}
+		return a
+	}
+	for _, c := range []struct {
+		profile *schema.Profile
+		tensor  featurize.TensorAttribution
+		want    string
+	}{
+		{few, words("The", "mimsy", "owl", "borogoves,", "mimsy"), `new words: "borogoves,", "mimsy"`},
+		{few, words("a", "b", "c", "d"), `new words: "d", "c", "b" and 1 more`},
+		{few, words("the", "cat"), ""},
+		{few, featurize.TensorAttribution{Name: "poem", Labels: []string{"new column"}, Values: []float64{1}}, ""},
+		{many, words("mimsy"), `rare words: "mimsy"`},
+	} {
+		x := &Explanation{Attribution: featurize.Attribution{Tensors: []featurize.TensorAttribution{c.tensor}}}
+		x.findUnknownWords(c.profile)
+		if got := x.unknownWords(); got != c.want {
+			t.Errorf("%q: %q, want %q", c.tensor.Labels, got, c.want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"image"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -54,8 +55,9 @@ type Column struct {
 
 // Word is a part of a text with the fraction of the score that it explains.
 type Word struct {
-	Text  string
-	Share float64
+	Text    string
+	Share   float64
+	Unknown bool // whether the profile of the fit rows lacks it
 }
 
 func (c *Column) formatCell(i int) string {
@@ -119,10 +121,29 @@ func Flagged(f Flags) Page {
 		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
 	}
 	if shown < f.N {
-		flaggedBlock.Lead = fmt.Sprintf("The first %s of %s.", display.Count(shown), display.Count(f.N))
+		flaggedBlock.Lead = fmt.Sprintf("The first %s of %s. ", display.Count(shown), display.Count(f.N))
 	}
+	flaggedBlock.Lead = strings.TrimSpace(flaggedBlock.Lead + wordsLegend(f.Columns))
 	p.blocks = append(p.blocks, flaggedBlock)
 	return p
+}
+
+// wordsLegend explains how words are marked, or returns "" if none are.
+func wordsLegend(columns []Column) string {
+	legend := ""
+	for _, c := range columns {
+		for _, words := range c.Words {
+			for _, w := range words {
+				if w.Unknown {
+					return "Coloured words raised the score. Underlined words are in no fit row, or hardly any."
+				}
+				if w.Percent() > 0 {
+					legend = "Coloured words raised the score."
+				}
+			}
+		}
+	}
+	return legend
 }
 
 // maxReasons is the largest number of reasons that the table lists.
@@ -146,8 +167,9 @@ func reasonTable(list []ReasonCount) grid {
 }
 
 // AddWords divides the text of row i into words, which begin and end at the given bytes, and
-// the text between them. shares holds the fraction of the score that each word explains.
-func (c *Column) AddWords(i int, offsets [][2]int, shares []float64) {
+// the text between them. shares holds the fraction of the score that each word explains. unknown
+// holds whether the profile lacks each word, or is nil.
+func (c *Column) AddWords(i int, offsets [][2]int, shares []float64, unknown []bool) {
 	if c.Words == nil {
 		c.Words = map[int][]Word{}
 	}
@@ -156,7 +178,8 @@ func (c *Column) AddWords(i int, offsets [][2]int, shares []float64) {
 		if at[0] < end || at[1] > len(c.Text[i]) {
 			return // the text was cut for the table
 		}
-		c.Words[i] = append(c.Words[i], Word{Text: c.Text[i][end:at[0]]}, Word{c.Text[i][at[0]:at[1]], shares[k]})
+		word := Word{Text: c.Text[i][at[0]:at[1]], Share: shares[k], Unknown: unknown != nil && unknown[k]}
+		c.Words[i] = append(c.Words[i], Word{Text: c.Text[i][end:at[0]]}, word)
 		end = at[1]
 	}
 	c.Words[i] = append(c.Words[i], Word{Text: c.Text[i][end:]})

@@ -94,3 +94,26 @@ func TestFlaggedHostile(t *testing.T) {
 	f.Images = []image.Image{image.NewGray(image.Rect(0, 0, 4, 4)), image.NewGray(image.Rect(0, 0, 4, 4))}
 	checkEscaped(t, renderPage(t, Flagged(f)))
 }
+
+// TestFlaggedWords checks how words of texts are marked, and that a legend explains it.
+func TestFlaggedWords(t *testing.T) {
+	f := sampleFlags()
+	text := Column{Name: "text", Text: []string{"the slithy toves", "the owl"}}
+	text.AddWords(0, [][2]int{{0, 3}, {4, 10}, {11, 16}}, []float64{0, 0.04, 0.96}, []bool{false, true, true})
+	text.AddWords(1, [][2]int{{0, 3}, {4, 7}}, []float64{0.3, 0}, nil)
+	f.Columns = append(f.Columns, text)
+	page := renderPage(t, Flagged(f))
+	for _, want := range []string{
+		`>the <u title="in no fit row, or hardly any">slithy</u> <mark style="--share: 96%" title="96 % of the score"><u title="in no fit row, or hardly any">toves</u></mark><`,
+		`><mark style="--share: 30%" title="30 % of the score">the</mark> owl<`,
+		"The first 2 of 3. Coloured words raised the score. Underlined words are in no fit row, or hardly any.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	f.Columns[len(f.Columns)-1].Words[0] = nil
+	if page = renderPage(t, Flagged(f)); strings.Contains(page, "Underlined") || !strings.Contains(page, "Coloured words") {
+		t.Error("the legend explains words that are not marked, or lacks words that are")
+	}
+}

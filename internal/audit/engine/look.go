@@ -131,7 +131,7 @@ func explainRow(ctx context.Context, x *explain.Explainer, row ood.InputBlock, s
 	if err != nil {
 		return err
 	}
-	if shown.Score = why.String(); why.HeatMap != nil {
+	if shown.Score = strings.Join(why.Reasons(), "; "); why.HeatMap != nil {
 		shown.HeatMap, err = report.Encode(why.HeatMap)
 	}
 	return err
