@@ -86,6 +86,15 @@ type faulty struct {
 	// detector.
 	suspicion [][]float64
 	baseline  string // its name
+	// rankings are other orders of the elements of a row, by name. They may use the attribution of
+	// the last method.
+	rankings []ranking
+}
+
+// ranking returns a score of each element of a row.
+type ranking struct {
+	name   string
+	values func(row int, a featurize.Attribution) []float64
 }
 
 // measure attributes the scores of the flagged rows and ranks their elements.
@@ -145,6 +154,11 @@ func (m *measurement) measure(ctx context.Context, a *featurize.Attached, p *att
 		}
 		cost := float64(time.Since(start)) / float64(onePrediction)
 		add(method, func(i int) []float64 { return attributions[i].Tensors[0].Values }, cost)
+		if method == methods[len(methods)-1] {
+			for _, r := range f.rankings {
+				add(r.name, func(i int) []float64 { return r.values(flagged[i], attributions[i]) }, cost)
+			}
+		}
 	}
 	add(f.baseline, func(i int) []float64 { return f.suspicion[flagged[i]] }, 0)
 	add("random", func(i int) []float64 { return make([]float64, len(f.suspicion[flagged[i]])) }, 0)

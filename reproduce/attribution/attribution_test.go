@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -80,5 +81,14 @@ func TestPlants(t *testing.T) {
 	words, at := strings.Fields(f.rows.Tensors[0].Strings[0]), f.places[0][0]
 	if !slices.Contains(foreignWords(), words[at]) || !slices.Equal(slices.Delete(words, at, at+1), []string{"play", "a", "song"}) || f.suspicion[0][at] != 0 || slices.Min(f.suspicion[0]) != -2 {
 		t.Errorf("the words are %v, the fault at %d, rarities %v", words, at, f.suspicion[0])
+	}
+}
+
+// TestRankByWords checks that new words come first, and then words by their attribution.
+func TestRankByWords(t *testing.T) {
+	a := featurize.Attribution{Tensors: []featurize.TensorAttribution{{Labels: []string{"play", "kayak", "song", "viking"}, Values: []float64{9, -2, 3, 1}}}}
+	got := rankByWords("new", []string{"Play a song"}).values(0, a)
+	if !(got[3] > got[1] && got[1] > got[0] && got[0] > got[2]) {
+		t.Errorf("values %v", got)
 	}
 }

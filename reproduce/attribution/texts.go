@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
 // texts puts a foreign word into each text.
@@ -29,15 +31,36 @@ func (m *measurement) texts(ctx context.Context) error {
 		return err
 	}
 	defer a.Close()
-	var read [2][]string
-	for i, file := range []string{"train", "test"} {
+	var read [3][]string
+	for i, file := range []string{"train", "test", "val"} {
 		if read[i], err = readColumn(filepath.Join(m.plan.Data, "clinc150", file+".csv")); err != nil {
 			return err
 		}
 	}
 	f := insertWords(read[0], read[1], m.plan.Seed)
 	f.set = networks.Texts + " " + p.Bundle().Detector.Method
+	f.rankings = []ranking{rankByWords("new, val", read[2]), rankByWords("new, train", read[0])}
 	return m.measure(ctx, a, p, ood.InputBlock{}, f, "replacement")
+}
+
+// rankByWords returns the ranking of attach predict --explain: words that a profile of the texts
+// does not know come first. Otherwise, words are ranked by their attribution.
+func rankByWords(name string, texts []string) ranking {
+	l := schema.NewLearner(schema.LearnOptions{Texts: []string{"text"}})
+	l.Add(ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}})
+	columns := l.Profile().Columns
+	words := columns[slices.IndexFunc(columns, func(c schema.Column) bool { return c.Words != nil })].Words
+	return ranking{name, func(_ int, a featurize.Attribution) []float64 {
+		t := a.Tensors[0]
+		values := slices.Clone(t.Values)
+		difference := 1 + slices.Max(values) - slices.Min(values)
+		for i, word := range t.Labels {
+			if words.RowsWith(word) == 0 {
+				values[i] += difference
+			}
+		}
+		return values
+	}}
 }
 
 // readColumn returns the first column of a CSV file, without its header.
@@ -75,7 +98,7 @@ func insertWords(fit, test []string, seed uint64) faulty {
 	f := faulty{fault: "word", baseline: "rarity"}
 	foreign := foreignWords()
 	var texts []string
-	for _, i := range rng.Perm(len(test))[:min(mostRows, len(test))] {
+	for _, i := range rng.Perm(len(test)) { // all, because few texts with one foreign word are flagged
 		words := strings.Fields(test[i])
 		at := rng.IntN(len(words) + 1)
 		words = slices.Insert(words, at, foreign[rng.IntN(len(foreign))])
