@@ -41,13 +41,37 @@ type retainedRow struct {
 
 // Shown is what the report shows of a row.
 type Shown struct {
-	// Picture is a small picture of the row, as PNG or JPEG. Text is the beginning of its text.
+	// Picture is a small picture of the row, as PNG or JPEG. Cells are the first cells of a row
+	// of a table.
 	Picture []byte `json:"picture,omitempty"`
-	Text    string `json:"text,omitempty"`
+	Cells   []Cell `json:"cells,omitempty"`
+	// Nearest is the key of the fit row with the nearest features, and NearestPicture its
+	// picture. Both are empty unless Identity.Fitted is set.
+	Nearest        string `json:"nearest,omitempty"`
+	NearestPicture []byte `json:"nearest_picture,omitempty"`
 	// Score says which inputs raised the score, such as "score: 74 % MedInc". HeatMap is a
 	// picture of the regions that did. Both are empty unless the score was attributed.
 	Score   string `json:"score,omitempty"`
 	HeatMap []byte `json:"heat_map,omitempty"`
+}
+
+// Cell is a cell of a table.
+type Cell struct {
+	Column string `json:"column"`
+	// Number is nil if the cell is a text, or a number that is not finite.
+	Number  *float64 `json:"number,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	Unusual bool     `json:"unusual,omitempty"` // whether the cell is a reason
+	Share   float64  `json:"share,omitempty"`   // fraction of the score that the cell explains
+	// Words divides a text whose words explain fractions of the score. Otherwise it is nil.
+	Words []Word `json:"words,omitempty"`
+}
+
+// Word is a word of a text, or the text between two words.
+type Word struct {
+	Text    string  `json:"text"`
+	Share   float64 `json:"share,omitempty"`   // fraction of the score that it explains
+	Unknown bool    `json:"unknown,omitempty"` // whether the profile lacks it
 }
 
 // retainedRows holds the rows with the highest scores, and a sample of all rows that is

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
@@ -319,8 +320,8 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 // Look reads audited rows again, to show them in the report.
 type Look struct {
 	// Rows returns what the report shows of some rows of a shard, or nil if the shard cannot
-	// be read.
-	Rows func(ctx context.Context, shard string, rows []int) ([]Shown, error)
+	// be read. It also gets the features of the rows.
+	Rows func(ctx context.Context, shard string, rows []int, features blas32.General) ([]Shown, error)
 	// Explains reports whether Rows attributes scores.
 	Explains bool
 }
@@ -336,10 +337,12 @@ func (w *ScoreSet) showWorst(ctx context.Context, look *Look) error {
 	}
 	for _, shard := range slices.Sorted(maps.Keys(places)) {
 		var at []int
+		var list []retainedRow
 		for _, i := range places[shard] {
-			at = append(at, w.retained.Worst[i].At)
+			r := w.retained.Worst[i]
+			at, list = append(at, r.At), append(list, r)
 		}
-		shown, err := look.Rows(ctx, shard, at)
+		shown, err := look.Rows(ctx, shard, at, features(list))
 		if err != nil {
 			return err
 		}

@@ -192,6 +192,9 @@ type Row struct {
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
+	// NearestFitRow is the key of the fit row with the nearest features, for a row of
+	// HighestScoring.
+	NearestFitRow string `json:"nearest_fit_row,omitempty"`
 	// Reasons are the first reasons of a row of HighestScoring, and what raised its score if
 	// the score was attributed.
 	Reasons []string `json:"reasons,omitempty"`
@@ -506,9 +509,12 @@ func (t *tally) add(b block) error {
 		}
 		if place, ok := shown[b.start+i]; ok {
 			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
-			r.Shown, r.Reasons = worst.Shown, slices.Clone(worst.Reasons)
-			if r.Shown != nil && r.Shown.Score != "" {
-				r.Reasons = append(r.Reasons, r.Shown.Score)
+			r.Reasons = slices.Clone(worst.Reasons)
+			if r.Shown = worst.Shown; r.Shown != nil {
+				r.NearestFitRow = r.Shown.Nearest
+				if r.Shown.Score != "" {
+					r.Reasons = append(r.Reasons, r.Shown.Score)
+				}
 			}
 			t.a.HighestScoring[place] = r
 		}

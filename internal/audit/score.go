@@ -60,21 +60,43 @@ type Scorer struct {
 	keys      []string // keys of the rows in reference
 }
 
+// readFitted reads the rows of the fit, unless they have been read.
+func (s *Scorer) readFitted(ctx context.Context) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.reference != nil {
+		return nil
+	}
+	features, keys, err := s.Fitted(ctx)
+	if err == nil {
+		s.reference, err = duplicates.New(ctx, features)
+	}
+	s.keys = keys
+	return err
+}
+
+// NearestFitRows returns, for each row of x, the index of the fit row with the nearest features
+// and its key. The index is -1 if x is not finite.
+func (s *Scorer) NearestFitRows(ctx context.Context, x blas32.General) (rows []int, keys []string, err error) {
+	if err := s.readFitted(ctx); err != nil {
+		return nil, nil, err
+	}
+	nearest, err := s.reference.Nearest(ctx, x, 1)
+	rows, keys = make([]int, len(nearest)), make([]string, len(nearest))
+	for i, list := range nearest {
+		if rows[i] = -1; len(list) > 0 {
+			rows[i], keys[i] = list[0], s.keys[list[0]]
+		}
+	}
+	return rows, keys, err
+}
+
 // nearFitRows returns, for each row of x, the key of a fit row with nearly the same
 // features. The key is empty if there is no such fit row.
 func (s *Scorer) nearFitRows(ctx context.Context, x blas32.General) ([]string, error) {
-	s.mutex.Lock()
-	if s.reference == nil {
-		features, keys, err := s.Fitted(ctx)
-		if err == nil {
-			s.reference, err = duplicates.New(ctx, features)
-		}
-		if s.keys = keys; err != nil {
-			s.mutex.Unlock()
-			return nil, err
-		}
+	if err := s.readFitted(ctx); err != nil {
+		return nil, err
 	}
-	s.mutex.Unlock()
 	nearest, err := s.reference.Like(ctx, x)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (f *auditFlags) flags() {
 	skip.usage, skip.conflicts = "leave out images that cannot be read and files that are broken or empty, and report them, instead of stopping", nil
 	f.table = join(table{
 		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated"},
-		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names the nearest one of each input, to find near duplicates; may be repeated"},
+		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names near duplicates among them, and the report the nearest one of the highest scores; may be repeated"},
 		{name: "every", dest: &f.engineOptions.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, withoutModel}},
 		{name: "limit", dest: &f.engineOptions.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
 		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted", conflicts: []conflict{asFeatures, withoutModel}},

@@ -93,6 +93,22 @@ func (x *Explanation) Shares(k int) []float64 {
 	return shares
 }
 
+// ColumnShares returns the fraction of the score that each column of a table explains, by name.
+func (x *Explanation) ColumnShares() map[string]float64 {
+	all := map[string]float64{}
+	for k, t := range x.Tensors {
+		if t.Offsets != nil {
+			continue // words
+		}
+		for e, share := range x.Shares(k) {
+			if e < len(t.Labels) {
+				all[t.Labels[e]] = share
+			}
+		}
+	}
+	return all
+}
+
 // heatMap draws a row of an image tensor in gray levels or colours, with the patches that
 // raised the score in orange.
 func heatMap(t ood.Tensor, layout string, a featurize.TensorAttribution) image.Image {

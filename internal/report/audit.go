@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -226,13 +227,10 @@ func highestScoringBlock(a *audit.Audit) *block {
 		g.addNumbers(name, "", mapSlice(a.HighestScoring, get), formatFourDigits)
 	}
 	text("input", func(r audit.Row) string { return r.Key })
-	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
-		text("text", func(r audit.Row) string {
-			if r.Shown == nil {
-				return ""
-			}
-			return r.Shown.Text
-		})
+	texts, numbers := cellColumns(a.HighestScoring)
+	b.Lead = strings.TrimSpace(b.Lead + " " + wordsLegend(texts))
+	for _, c := range texts {
+		g.addCells(c)
 	}
 	if hasReasons {
 		text("reasons", func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })
@@ -262,6 +260,12 @@ func highestScoringBlock(a *audit.Audit) *block {
 		number(targetColumnName("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number(targetColumnName("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.NearestFitRow != "" }) {
+		text("nearest fit row", func(r audit.Row) string { return r.NearestFitRow })
+	}
+	for _, c := range numbers {
+		g.addCells(c)
+	}
 	bytesLeft := maxPictureBytes
 	for i, r := range a.HighestScoring {
 		if r.Shown == nil || len(r.Shown.Picture) == 0 || bytesLeft < len(r.Shown.Picture) {
@@ -269,9 +273,11 @@ func highestScoringBlock(a *audit.Audit) *block {
 		}
 		bytesLeft -= len(r.Shown.Picture)
 		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: shorten(r.Key), Facts: []Fact{{formatFourDigits(r.PValue), "p-value"}, {formatFourDigits(float64(r.Score)), "score"}}}
-		if m := r.Shown.HeatMap; m != nil && len(m) <= bytesLeft {
-			bytesLeft -= len(m)
-			pic.Beside = []labelledImage{{Encoded: m, Label: "what raised the score"}}
+		for _, m := range []labelledImage{{Encoded: r.Shown.HeatMap, Label: "what raised the score"}, {Encoded: r.Shown.NearestPicture, Label: "nearest fit row"}} {
+			if size := len(m.Encoded); size > 0 && size <= bytesLeft {
+				bytesLeft -= size
+				pic.Beside = append(pic.Beside, m)
+			}
 		}
 		if r.Class != nil {
 			pic.Facts = append(pic.Facts, Fact{shorten(className(r)), "class"})
@@ -283,6 +289,46 @@ func highestScoringBlock(a *audit.Audit) *block {
 	}
 	b.Tables = []grid{g}
 	return &b
+}
+
+// cellColumns returns the cells of rows of a table as columns of texts and columns of numbers,
+// in the order in which they appear.
+func cellColumns(list []audit.Row) (texts, numbers []Column) {
+	var all []*Column
+	byName := map[string]*Column{}
+	for i, r := range list {
+		if r.Shown == nil {
+			continue
+		}
+		for _, c := range r.Shown.Cells {
+			column := byName[c.Column]
+			if column == nil {
+				column = &Column{Name: c.Column, Text: make([]string, len(list)), Numbers: slices.Repeat([]float64{math.NaN()}, len(list)), Marked: map[int]bool{}, Shares: map[int]float64{}, Words: map[int][]Word{}}
+				byName[c.Column], all = column, append(all, column)
+			}
+			if column.Text[i] = shorten(c.Text); c.Number != nil {
+				column.Numbers[i] = *c.Number
+			}
+			if c.Unusual {
+				column.Marked[i] = true
+			}
+			if c.Share > 0 {
+				column.Shares[i] = c.Share
+			}
+			for _, w := range c.Words {
+				column.Words[i] = append(column.Words[i], Word(w))
+			}
+		}
+	}
+	for _, c := range all {
+		if slices.ContainsFunc(c.Text, func(s string) bool { return s != "" }) {
+			c.Numbers = nil
+			texts = append(texts, *c)
+		} else {
+			numbers = append(numbers, *c)
+		}
+	}
+	return texts, numbers
 }
 
 func className(r audit.Row) string {

@@ -32,7 +32,7 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 		Classes:    []audit.Class{{Class: 1, Name: name, Audited: .75, PValue: .01}},
 		HighestScoring: []audit.Row{
 			{Key: name, Score: audit.JSONFloat(math.Inf(1)), Class: &class, ClassName: name, Confidence: &confidence, Folder: name, Discovery: true, Shown: &audit.Shown{Picture: picture}},
-			{Key: "b", Class: &class, Confidence: &confidence, Shown: &audit.Shown{Text: name}},
+			{Key: "b", Class: &class, Confidence: &confidence, Shown: &audit.Shown{Cells: []audit.Cell{{Column: name, Text: name}}}},
 		},
 		Duplicates: [][]string{{name, "b"}},
 	}

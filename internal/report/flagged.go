@@ -71,7 +71,7 @@ func (c *Column) formatCell(i int) string {
 // ordinary size, they keep all their digits, because they may be identifiers, such as order
 // numbers.
 func columnFormat(column []float64) func(x float64) string {
-	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
+	if slices.ContainsFunc(column, func(x float64) bool { return !math.IsNaN(x) && (x != math.Trunc(x) || !display.Plain(x)) }) {
 		return formatFourDigits
 	}
 	return formatWhole
@@ -111,12 +111,7 @@ func Flagged(f Flags) Page {
 	} else {
 		var g grid
 		for _, c := range f.Columns {
-			if c.Numbers != nil {
-				g.addNumbers(c.Name, "", c.Numbers, columnFormat(c.Numbers))
-			} else {
-				g.addText(c.Name, c.Text)
-			}
-			g.markLastColumn(&c)
+			g.addCells(c)
 		}
 		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
 	}
@@ -144,6 +139,16 @@ func wordsLegend(columns []Column) string {
 		}
 	}
 	return legend
+}
+
+// addCells adds a column with its marks.
+func (g *grid) addCells(c Column) {
+	if c.Numbers != nil {
+		g.addNumbers(c.Name, "", c.Numbers, columnFormat(c.Numbers))
+	} else {
+		g.addText(c.Name, c.Text)
+	}
+	g.markLastColumn(&c)
 }
 
 // maxReasons is the largest number of reasons that the table lists.

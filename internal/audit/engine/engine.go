@@ -36,6 +36,7 @@ type Engine struct {
 	opening       sync.Mutex // guards rows, because opening a file changes the options in rows
 	scorer        *audit.Scorer
 	closeProducts func() // closes the ONNX Runtime session for matrix products
+	fittedCounts  []int  // number of fit rows of each file of Options.Fitted, after they were read
 	// Explaining reports how many rows were explained, and how many will be at most. It may be nil.
 	Explaining func(done, atMost int)
 }

@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
@@ -12,10 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/schema"
 )
 
-// maxShownText is the largest number of characters of a text that the report shows.
-const maxShownText = 240
+const (
+	// maxShownText is the largest number of characters of a text that the report shows.
+	maxShownText = 240
+	// maxShownColumns is the largest number of columns of a table that the report shows.
+	maxShownColumns = 30
+)
 
 // look returns a Look that opens sources again. It shows no rows of a source that can no longer
 // be read, or that holds features. Scores are not affected.
@@ -25,7 +34,7 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 		return nil, err
 	}
 	explained := 0
-	return &audit.Look{Explains: explainer != nil, Rows: func(ctx context.Context, name string, rows []int) ([]audit.Shown, error) {
+	return &audit.Look{Explains: explainer != nil, Rows: func(ctx context.Context, name string, rows []int, features blas32.General) ([]audit.Shown, error) {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
 		defer e.rows.Quiet()() // the notes were already printed when the rows were scored
 		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
@@ -41,44 +50,109 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 			}
 		}
 		shown := make([]audit.Shown, len(rows))
-		images, err := set.Thumbnails(ctx, at)
-		if err != nil {
+		if err := e.showInputs(ctx, set, at, shown); err != nil {
 			return nil, nil
 		}
-		for k, m := range images {
-			if shown[k].Picture, err = report.Encode(m); err != nil {
-				return nil, nil
+		if e.scorer.Identity.Fitted != "" {
+			if err := e.showNearest(ctx, features, shown); err != nil {
+				return nil, err
 			}
 		}
-		if explainer != nil {
-			block, err := set.Block(ctx, at)
+		if explainer == nil {
+			return shown, nil
+		}
+		block, err := set.Block(ctx, at)
+		for k := range shown {
+			if err == nil {
+				err = explainRow(ctx, explainer, block.Slice(k, k+1), &shown[k])
+			}
 			if err != nil {
 				return nil, inputs.InFile(sources[i].path, err)
 			}
-			for k := range shown {
-				if err := explainRow(ctx, explainer, block.Slice(k, k+1), &shown[k]); err != nil {
-					return nil, inputs.InFile(sources[i].path, err)
-				}
-				if explained++; e.Explaining != nil {
-					e.Explaining(explained, audit.MaxWorst)
-				}
-			}
-		}
-		if images != nil {
-			return shown, nil
-		}
-		columns, err := set.Cells(ctx, at)
-		if err != nil {
-			return nil, nil
-		}
-		for _, c := range columns {
-			for k := range min(len(c.Texts), len(shown)) {
-				text := []rune(strings.TrimSpace(shown[k].Text + " " + c.Texts[k]))
-				shown[k].Text = string(text[:min(len(text), maxShownText)])
+			if explained++; e.Explaining != nil {
+				e.Explaining(explained, audit.MaxWorst)
 			}
 		}
 		return shown, nil
 	}}, nil
+}
+
+// showInputs sets the pictures or the cells of some rows.
+func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, shown []audit.Shown) error {
+	images, err := set.Thumbnails(ctx, at)
+	if err != nil {
+		return err
+	}
+	for k, m := range images {
+		if shown[k].Picture, err = report.Encode(m); err != nil {
+			return err
+		}
+	}
+	columns, err := set.Cells(ctx, at)
+	if err != nil || columns == nil {
+		return err
+	}
+	var reasons [][]schema.Reason
+	if m := e.scorer.Matcher(); m != nil {
+		block, err := set.Block(ctx, at)
+		if err != nil {
+			return err
+		}
+		reasons = m.Reasons(m.Values(block))
+	}
+	for _, c := range columns[:min(maxShownColumns, len(columns))] {
+		for k := range shown {
+			cell := audit.Cell{Column: c.Name}
+			if c.Texts != nil {
+				text := []rune(strings.TrimSpace(c.Texts[k]))
+				cell.Text = string(text[:min(len(text), maxShownText)])
+			} else if x := c.Numbers[k]; !math.IsNaN(x) && !math.IsInf(x, 0) {
+				cell.Number = &x
+			}
+			cell.Unusual = reasons != nil && slices.ContainsFunc(reasons[k], func(r schema.Reason) bool { return r.Column == c.Name })
+			shown[k].Cells = append(shown[k].Cells, cell)
+		}
+	}
+	return nil
+}
+
+// showNearest sets the fit rows that are nearest to some rows, with their pictures.
+func (e *Engine) showNearest(ctx context.Context, features blas32.General, shown []audit.Shown) error {
+	nearest, keys, err := e.scorer.NearestFitRows(ctx, features)
+	if err != nil {
+		return err
+	}
+	fitted, err := e.fittedSources(ctx)
+	if err != nil {
+		return err
+	}
+	first := 0
+	for s, count := range e.fittedCounts {
+		var at, places []int
+		for k, row := range nearest {
+			if first <= row && row < first+count {
+				shown[k].Nearest, at, places = keys[k], append(at, row-first), append(places, k)
+			}
+		}
+		first += count
+		if len(at) == 0 || shown[places[0]].Picture == nil {
+			continue
+		}
+		opened, err := e.rows.OpenRows(ctx, fitted[s].path, "", inputs.Slice{})
+		if err != nil {
+			return err
+		}
+		images, err := opened.Set.Thumbnails(ctx, at)
+		if err != nil {
+			return inputs.InFile(fitted[s].path, err)
+		}
+		for j, m := range images {
+			if shown[places[j]].NearestPicture, err = report.Encode(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // newExplainer returns an Explainer, or nil if Options.Explain is not set. It also returns nil,
@@ -125,11 +199,40 @@ func (e *Engine) newExplainer(ctx context.Context) (*explain.Explainer, error) {
 	return x, nil
 }
 
+// shownWords divides a text into words as report.Column.AddWords does, and returns the words of
+// its first maxShownText characters.
+func shownWords(text string, offsets [][2]int, shares []float64, unknown []bool) (words []audit.Word) {
+	c := report.Column{Text: []string{text}}
+	c.AddWords(0, offsets, shares, unknown)
+	left := maxShownText
+	for _, w := range c.Words[0] {
+		if left -= utf8.RuneCountInString(w.Text); left < 0 {
+			break
+		}
+		words = append(words, audit.Word(w))
+	}
+	return words
+}
+
 // explainRow says what raised the score of the only row of a block.
 func explainRow(ctx context.Context, x *explain.Explainer, row ood.InputBlock, shown *audit.Shown) error {
 	why, err := x.Explain(ctx, row)
 	if err != nil {
 		return err
+	}
+	var texts []*audit.Cell
+	shares := why.ColumnShares()
+	for i := range shown.Cells {
+		cell := &shown.Cells[i]
+		if cell.Share = shares[cell.Column]; cell.Number == nil {
+			texts = append(texts, cell)
+		}
+	}
+	for k, t := range why.Tensors {
+		if t.Offsets != nil && len(texts) > 0 {
+			texts[0].Words = shownWords(row.Tensors[k].Strings[0], t.Offsets, why.Shares(k), why.Unknown[k])
+			texts = texts[1:]
+		}
 	}
 	if shown.Score = strings.Join(why.Reasons(), "; "); why.HeatMap != nil {
 		shown.HeatMap, err = report.Encode(why.HeatMap)

@@ -246,11 +246,13 @@ func shardsDigest(ctx context.Context, shards []source) (string, error) {
 
 // fittedRows returns the features and the keys of the fit rows.
 func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
+	e.fittedCounts = nil
 	for _, shard := range shards {
 		r, _, err := e.shardRows(ctx, shard.Name, shard.path, audit.Identity{})
 		if err != nil {
 			return features, nil, err
 		}
+		e.fittedCounts = append(e.fittedCounts, r.Len)
 		first := len(keys)
 		for batch, err := range r.Batches(ctx, 0) {
 			if err != nil {
