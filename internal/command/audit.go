@@ -73,7 +73,7 @@ func (f *auditFlags) flags() {
 		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names near duplicates among them, and the report the nearest one of the highest scores; may be repeated"},
 		{name: "every", dest: &f.engineOptions.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, withoutModel}},
 		{name: "limit", dest: &f.engineOptions.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
-		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted", conflicts: []conflict{asFeatures, withoutModel}},
+		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted, and URLs are left out", conflicts: []conflict{asFeatures, withoutModel}},
 	}.inGroup(groupData), f.guaranteeOptions(), features, table{
 		{name: "alpha", dest: &f.engineOptions.Identity.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
 		{name: "level", dest: &f.engineOptions.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
