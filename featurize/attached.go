@@ -32,8 +32,12 @@ type Attached struct {
 // .attach file also determines which tensors are read, so Feature, Output, Layers and
 // EarlierLayers of o are ignored. If the model is a different one, the error wraps
 // [attach.ErrWrongModel]. If path is empty and the .attach file stores no path, or nothing
-// exists at the stored path, the error wraps [attach.ErrNoModel].
+// exists at the stored path, the error wraps [attach.ErrNoModel]. If the file was
+// fitted on features, there is no model to open, and the error wraps neither.
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
+	if b.Base.SHA256 == "" {
+		return nil, errors.New("the .attach file was fitted on features, so it has no model to run; fit again with the model")
+	}
 	a := &Attached{keepInputs: o.KeepInputs || b.RunsNetwork()}
 	if b.Preprocess != nil {
 		p, err := preprocess.Parse(b.Preprocess)

@@ -25,7 +25,7 @@ var certificatesCoupledMethod = ood.Method{
 		"mean of the largest logit divided by the mean of the root mean square, on the training rows, as in vim; weight=0 uses the certificates alone. " +
 		"shrinkage mixes that fraction of a multiple of the identity into the covariance. Classes are the labels if there are any, otherwise the largest " +
 		"logit.",
-	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
+	Ref: "an unpublished combination of published parts: Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 { return (eigen.Squares + 1) * squareBytes(t.Features.Cols) },

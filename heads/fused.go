@@ -139,7 +139,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 			"components that were fitted with the others. Between calibration scores log p is interpolated. Beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the largest tenth, so that far rows keep their order. Because the components depend on each other, the result is a " +
 			"score; calibration turns it into a p-value.",
-		Ref:    "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
+		Ref:    "an unpublished combination of published parts: Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
 		Memory: f.memory,
 		Params: []ood.Param{{Name: "combine", Default: combine, Takes: "of=" + combine + "|" + other, Sweep: []any{fisher, harmonic}}},
 		Fit:    f.fit,

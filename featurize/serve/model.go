@@ -550,12 +550,10 @@ func (m *model) explainFailure(err error, block ood.InputBlock, begin int) error
 	if m.matcher == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	for i, list := range m.matcher.Reasons(m.matcher.Values(m.profiledBlock(block))) {
-		for _, r := range list {
-			if r.Cause == schema.NewCategory {
-				return fmt.Errorf("%w; row %d (counted from 0): %v", err, begin+i, r)
-			}
-		}
+	checker := m.bundle.Profile.NewChecker(false)
+	checker.Add(m.profiledBlock(block))
+	if r, row, ok := checker.NewCategory(); ok {
+		err = fmt.Errorf("%w; row %d (counted from 0): %v", err, begin+row, r)
 	}
 	return err
 }
