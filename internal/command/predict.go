@@ -26,6 +26,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/schema"
 )
 
@@ -141,7 +142,7 @@ func (f *predictFlags) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.CloseModel()
-	result := predictResult{flags: f, stderr: m.stderr, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}, byReason: map[string]int{}}
+	result := predictResult{flags: f, stderr: m.stderr, options: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}}
 	if result.known, err = f.readFitted(c.Context, m); err != nil {
 		return err
 	}
@@ -181,6 +182,9 @@ func (f *predictFlags) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if result.input.Schema != nil {
+		result.summary = result.input.Schema.Summary()
+	}
 	if f.report != "" {
 		if err := result.writeReport(c.Context); err != nil {
 			return err
@@ -208,13 +212,14 @@ type predictResult struct {
 	gaps                    *attach.GapCounter // for a .attach file without a profile
 	known                   *fittedRows        // nil without --fitted
 	stderr                  io.Writer
-	explainer               *explainer // nil without --explain
-	reasons                 bool       // whether to write the column reasons
+	explainer               *explainer     // nil without --explain
+	reasons                 bool           // whether to write the column reasons
+	summary                 schema.Summary // of all rows; empty without a profile
 	worst                   flaggedRows
+	allFlagged              []report.FlaggedRow // all flagged rows; nil without --report
 	rows, flagged, accepted int
-	sets, classesInSets     int            // number of rows with a prediction set, and number of classes in all sets
-	byClass                 map[int]int    // number of rows for each predicted class
-	byReason                map[string]int // number of flagged rows by their reasons
+	sets, classesInSets     int         // number of rows with a prediction set, and number of classes in all sets
+	byClass                 map[int]int // number of rows for each predicted class
 	pValues                 [hypothesis.Bins]int
 }
 
@@ -273,9 +278,6 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 				}
 			}
 			row = append(row, field{"reasons", texts})
-			if prediction.Flag {
-				r.byReason[schema.Group(prediction.Reasons)]++
-			}
 		}
 		var nearest []int
 		if r.known != nil {
@@ -287,8 +289,10 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 			return err
 		}
 		r.add(prediction)
-		if f.report != "" {
-			r.worst.add(flaggedRow{row: done, score: prediction.Score, fields: row, reasons: prediction.Reasons, nearest: nearest, explanation: why}, prediction.Flag)
+		if f.report != "" && prediction.Flag {
+			newRow := flaggedRow{row: done, score: prediction.Score, fields: row, reasons: prediction.Reasons, nearest: nearest, explanation: why}
+			r.worst.add(newRow)
+			r.allFlagged = append(r.allFlagged, newRow.describe())
 		}
 		done++
 		p.set(done, r.input.N)
@@ -317,7 +321,7 @@ func (r *predictResult) noteColumns(w io.Writer) {
 		}
 		return
 	}
-	s := r.input.Schema.Summary()
+	s := r.summary
 	notable := s.NotableColumns()
 	if !r.reasons {
 		notable = slices.DeleteFunc(notable, func(c schema.ColumnSummary) bool { return c.Kind == schema.Measure })
@@ -451,22 +455,38 @@ func (r *predictResult) expectedPValues() []float64 {
 	return expected
 }
 
+// canFlag reports whether a row can be flagged.
+func (r *predictResult) canFlag() bool {
+	return r.bundle.Detector != nil && leastPValue(r.bundle) <= r.alpha()
+}
+
+// alpha returns the false-alarm rate.
+func (r *predictResult) alpha() float64 { return cmp.Or(r.options.Alpha, r.bundle.Calibration.Alpha) }
+
+// expectedFlags returns the expected number of flagged rows if all rows are in-distribution.
+func (r *predictResult) expectedFlags() (sum float64) {
+	calibrationRows := calibrationRowsByClass(r.bundle, r.options)
+	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
+		sum += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(calibrationRows(class), r.alpha()))
+	}
+	return sum
+}
+
+// describeExpected describes the result of expectedFlags, such as "about 100".
+func describeExpected(rows float64) string {
+	if rows < .5 {
+		return "fewer than 1"
+	}
+	return "about " + display.Count(int(math.Round(rows)))
+}
+
 // flagSummary returns a sentence with the number of flagged rows, and the number expected
 // if all rows are in-distribution. It returns "" if no row can be flagged.
 func (r *predictResult) flagSummary() string {
-	alpha := cmp.Or(r.options.Alpha, r.bundle.Calibration.Alpha)
-	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
+	if !r.canFlag() {
 		return ""
 	}
-	calibrationRows, falseAlarms := calibrationRowsByClass(r.bundle, r.options), 0.
-	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
-		falseAlarms += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(calibrationRows(class), alpha))
-	}
-	expected := "about " + display.Count(int(math.Round(falseAlarms)))
-	if falseAlarms < .5 {
-		expected = "fewer than 1"
-	}
-	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)
+	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), r.alpha(), describeExpected(r.expectedFlags()))
 }
 
 // meanSetSize returns the mean size of a prediction set.

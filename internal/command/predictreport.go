@@ -7,6 +7,7 @@ import (
 	"image"
 	"path/filepath"
 	"slices"
+	"unique"
 
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
@@ -18,8 +19,10 @@ import (
 )
 
 const (
-	// maxReportRows is the maximum number of rows in a report.
-	maxReportRows = 200
+	// maxReportRows is the number of rows in a report if more rows are flagged than
+	// maxCompleteRows. Otherwise the report shows all flagged rows.
+	maxReportRows   = 200
+	maxCompleteRows = 250
 	// maxReportColumns is the maximum number of columns of the input table that a report
 	// shows.
 	maxReportColumns = 30
@@ -46,24 +49,31 @@ func (r *flaggedRow) addReasons(texts []string) {
 	}
 }
 
-// add keeps a flagged row if its score is among the maxReportRows highest. It copies fields,
-// because the caller reuses them.
-func (w *flaggedRows) add(row flaggedRow, flagged bool) {
-	if !flagged {
-		return
+// describe returns what a report says of each flagged row.
+func (r *flaggedRow) describe() report.FlaggedRow {
+	// Many rows have equal texts, so that it pays to keep each text once.
+	d := report.FlaggedRow{Position: r.row, Reasons: unique.Make(schema.Group(r.reasons)).Value()}
+	if r.explanation != nil {
+		d.Explained, d.Top = true, unique.Make(r.explanation.Leading()).Value()
 	}
+	return d
+}
+
+// add keeps a flagged row if its score is among the maxCompleteRows highest. It copies fields,
+// because the caller reuses them.
+func (w *flaggedRows) add(row flaggedRow) {
 	index, _ := slices.BinarySearchFunc(*w, row.score, func(r flaggedRow, score float64) int {
 		if r.score >= score { // among equal scores, the earlier row comes first
 			return -1
 		}
 		return 1
 	})
-	if index == maxReportRows {
+	if index == maxCompleteRows {
 		return
 	}
 	row.fields = slices.Clone(row.fields)
 	*w = slices.Insert(*w, index, row)
-	*w = (*w)[:min(maxReportRows, len(*w))]
+	*w = (*w)[:min(maxCompleteRows, len(*w))]
 }
 
 // columns returns the fields of the rows as columns of a table.
@@ -130,17 +140,36 @@ func replaceByNames(list []report.Column) []report.Column {
 // writeReport writes the page of flagged rows.
 func (r *predictResult) writeReport(ctx context.Context) error {
 	f, b, c, o, input := r.flags, r.bundle, r.bundle.Calibration, r.options, r.input
-	alpha := cmp.Or(o.Alpha, c.Alpha)
+	if r.flagged > maxCompleteRows {
+		r.worst = r.worst[:maxReportRows]
+	}
+	if r.explainer != nil && input.Set != nil {
+		p := newProgress(r.stderr, "explain")
+		err := r.explainer.explainMissing(ctx, input.Set, r.worst, f.explainRows, p)
+		p.end()
+		if err != nil {
+			return err
+		}
+		for _, row := range r.worst {
+			k, _ := slices.BinarySearchFunc(r.allFlagged, row.row, func(d report.FlaggedRow, row int) int { return d.Position - row })
+			r.allFlagged[k] = row.describe()
+		}
+	}
 	page := report.Flags{
-		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
-		Summary:   cmp.Or(r.flagSummary(), describeUnflaggable(b, o)),
+		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x),
+		Summary:   r.plainSummary(),
 		PValues:   evaluate.Histogram{Counts: r.pValues[:], Expected: r.expectedPValues()},
-		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %d calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", c.NCal, display.GivenPercent(alpha)),
-		Columns:   r.worst.columns(),
+		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %s calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", display.Count(c.NCal), display.GivenPercent(r.alpha())),
+		Total:     r.rows, Flagged: r.allFlagged, Expected: r.expectedFlags(),
+		RowName: func(row int) string { return fmt.Sprint(input.Name(row)) },
+		Columns: r.worst.columns(),
+		Others:  "`attach predict` with -o FILE writes all rows; the column flag is true for flagged rows.",
+	}
+	if f.out != "-" {
+		page.Others = "The column flag of " + filepath.Base(f.out) + " marks all of them."
 	}
 	if r.reasons {
-		page.Reasons = r.reasonCounts()
-		for _, c := range r.input.Schema.Summary().NotableColumns() {
+		for _, c := range r.summary.NotableColumns() {
 			page.Changes = append(page.Changes, c.String())
 		}
 		page.Changes = page.Changes[:min(maxNotedColumns, len(page.Changes))]
@@ -150,6 +179,9 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
 	fact(fmt.Sprintf("%s of %s", display.Count(r.flagged), display.Count(r.rows)), "rows flagged")
+	if r.canFlag() {
+		fact(describeExpected(page.Expected), "expected by chance")
+	}
 	if r.sets > 0 {
 		fact(fmt.Sprintf("%.3g", r.meanSetSize()), "mean size of prediction sets")
 	}
@@ -161,14 +193,6 @@ func (r *predictResult) writeReport(ctx context.Context) error {
 	}
 	if input.Set != nil && len(r.worst) > 0 {
 		var err error
-		if r.explainer != nil {
-			p := newProgress(r.stderr, "explain")
-			err := r.explainer.explainMissing(ctx, input.Set, r.worst, r.flags.explainRows, p)
-			p.end()
-			if err != nil {
-				return err
-			}
-		}
 		if page.Images, err = input.Set.Thumbnails(ctx, r.worst.rowNumbers()); err != nil {
 			return err
 		}
@@ -258,40 +282,60 @@ func (w flaggedRows) shade(cells []report.Column) {
 	}
 }
 
-// reasonCounts returns the number of flagged rows by their reasons, largest first.
-func (r *predictResult) reasonCounts() (list []report.ReasonCount) {
-	for reasons, n := range r.byReason {
-		list = append(list, report.ReasonCount{Reasons: reasons, Rows: n})
+// plainSummary returns sentences about the number of flagged rows for a reader who does not
+// know the terms of the field, without the last full stop.
+func (r *predictResult) plainSummary() string {
+	if !r.canFlag() {
+		return describeUnflaggable(r.bundle, r.options)
 	}
-	slices.SortFunc(list, func(a, b report.ReasonCount) int {
-		return cmp.Or(b.Rows-a.Rows, cmp.Compare(a.Reasons, b.Reasons))
-	})
-	return list
+	look := "look"
+	if r.flagged == 1 {
+		look = "looks"
+	}
+	return fmt.Sprintf("%s of %s %s unlike the rows that %s was fitted on. If all rows were like those, %s would be flagged by chance, because the false-alarm rate alpha is %g",
+		display.Count(r.flagged), rows.Count(r.rows, "row"), look, filepath.Base(r.flags.path), describeExpected(r.expectedFlags()), r.alpha())
 }
 
-// addCells adds columns of the input table to the columns of predictions. Texts go before the
-// predictions, because people compare the two. Numbers go to the end, because they may be
-// many.
+// maxLeadingCells is the largest number of columns of the table right after the reasons.
+const maxLeadingCells = 3
+
+// addCells adds columns of the input table to the columns of predictions. The columns that are
+// most often unusual or that raised the scores most follow the reasons, so that they are seen
+// on a narrow screen. Of the others, texts go before the predictions, because people compare
+// the two. Numbers go to the end, because they may be many.
 func addCells(predictions, cells []report.Column) []report.Column {
-	split := slices.IndexFunc(predictions, func(c report.Column) bool { return columnRank(c) == 0 })
-	if split < 0 {
-		split = len(predictions)
+	weight := func(c report.Column) float64 {
+		w := float64(len(c.Marked))
+		for _, share := range c.Shares {
+			w += share
+		}
+		return w
 	}
+	leading := slices.Clone(cells)
+	slices.SortStableFunc(leading, func(a, b report.Column) int { return cmp.Compare(weight(b), weight(a)) })
+	leading = slices.DeleteFunc(leading[:min(maxLeadingCells, len(leading))], func(c report.Column) bool { return weight(c) == 0 })
 	var texts, numbers []report.Column
 	for _, c := range cells {
-		if c.Numbers == nil {
+		switch {
+		case slices.ContainsFunc(leading, func(other report.Column) bool { return other.Name == c.Name }):
+		case len(leading)+len(texts)+len(numbers) == maxReportColumns:
+		case c.Numbers == nil:
 			texts = append(texts, c)
-		} else {
+		default:
 			numbers = append(numbers, c)
 		}
 	}
-	return slices.Concat(predictions[:split], texts, predictions[split:], numbers)
+	before := func(rank int) int { // the number of predictions before this rank
+		return len(slices.DeleteFunc(slices.Clone(predictions), func(c report.Column) bool { return columnRank(c) >= rank }))
+	}
+	first, second := before(columnRank(report.Column{Name: "p_value"})), before(0)
+	return slices.Concat(predictions[:first], leading, predictions[first:second], texts, predictions[second:], numbers)
 }
 
 // columnRank returns the sort key of a column. The name of the row comes first, and then the
 // reasons why it is flagged.
 func columnRank(c report.Column) int {
-	return map[string]int{"input": -4, "p_value": -3, "ood_score": -2, "reasons": -1}[c.Name]
+	return map[string]int{"input": -5, "id": -4, "reasons": -3, "p_value": -2, "ood_score": -1}[c.Name]
 }
 
 // nearestRows returns the number of the nearest row of --fitted of each flagged row. A row that
@@ -318,7 +362,7 @@ func (w flaggedRows) rowNumbers() []int {
 // readCells returns cells of the rows if the rows come from a table with column names.
 func readCells(ctx context.Context, set *inputs.Set, rows []int) (list []report.Column, err error) {
 	columns, err := set.Cells(ctx, rows)
-	for _, c := range columns[:min(maxReportColumns, len(columns))] {
+	for _, c := range columns {
 		list = append(list, report.Column{Name: c.Name, Numbers: c.Numbers, Text: c.Texts})
 	}
 	return list, err

@@ -210,6 +210,14 @@ func (x *Explanation) String() string {
 	return "score: " + display.List(parts, namedElements)
 }
 
+// Leading returns the name of the element that raised the score most, or "" if none did.
+func (x *Explanation) Leading() string {
+	for _, e := range x.Top(1) {
+		return elementName(x.Tensors[e.Tensor], e)
+	}
+	return ""
+}
+
 // elementName returns the name of a column, a word in quotation marks, or the pixels of a patch.
 func elementName(t featurize.TensorAttribution, e featurize.Element) string {
 	switch {

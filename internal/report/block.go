@@ -58,6 +58,7 @@ type columnHead struct {
 	Text, Title string
 	Low, High   string
 	IsText      bool // whether rows are sorted by the text of the column
+	Width       int  // the least width in characters, or 0
 	Hidden      bool
 	Descending  bool // whether high numbers are better, and therefore sorted first
 	Interval    bool // whether a text shows the Range of the cells in a column of its own

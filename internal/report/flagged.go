@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -15,30 +16,29 @@ import (
 // Flags describes the flagged rows of a file.
 type Flags struct {
 	Bundle, Rows string
-	Summary      string // a sentence without a full stop
+	Summary      string // sentences without the last full stop
 	Facts        []Fact
 	PValues      evaluate.Histogram
 	Guarantee    string // what a flag means
 	Caution      string // why the guarantee may be weaker, or empty
-	N            int    // number of flagged rows
-	// Columns describe the flagged rows with the highest scores, at most N rows. Images are
-	// pictures of these rows, or nil.
+	// Total is the number of rows of the file, and RowName returns the name of each. Flagged
+	// holds all flagged rows by increasing position, and Expected is their expected number if
+	// all rows are in-distribution.
+	Total    int
+	RowName  func(position int) string
+	Flagged  []FlaggedRow
+	Expected float64
+	// Columns describe the flagged rows with the highest scores. Images are pictures of these
+	// rows, or nil. Others says where to find the other flagged rows.
 	Columns []Column
 	Images  []image.Image
+	Others  string
 	// HeatMaps holds pictures that show which regions raised the score, and Nearest holds the
 	// pictures of the nearest fit rows. Both have an entry for each of Images, which may be
 	// nil, or are nil.
 	HeatMaps, Nearest []image.Image
-	// Reasons counts all flagged rows by their reasons. Changes describes input columns that
-	// differ from the fit rows. Both may be nil.
-	Reasons []ReasonCount
+	// Changes describes input columns that differ from the fit rows. It may be nil.
 	Changes []string
-}
-
-// ReasonCount is a number of rows that have the same reasons.
-type ReasonCount struct {
-	Reasons string
-	Rows    int
 }
 
 // Column is a column of a table. It holds Numbers or, if these are nil, Text.
@@ -83,44 +83,55 @@ func formatFourDigits(x float64) string { return display.Number(x, 4) }
 func Flagged(f Flags) Page {
 	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capitalise(f.Summary) + ".", Facts: f.Facts}
 	c := countChart("p-values", "p-value", f.PValues)
-	c.Note = "Dashed: expected count if the rows come from the source of the calibration rows. A peak at the left: out-of-distribution rows."
-	summary := block{Charts: []chart{c}}
+	c.Note = "If all rows were like the calibration rows, each bar would end near the dashed line. If the bar at the left is higher, more rows are unusual than chance explains."
+	summary := block{}
 	for _, change := range f.Changes {
-		summary.Notes = append(summary.Notes, verdict{Label: "changed", Message: change + "."})
+		summary.Notes = append(summary.Notes, verdict{Label: "differs", Message: change + "."})
 	}
-	summary.Notes = append(summary.Notes, verdict{Label: "guarantee", Message: f.Guarantee}, verdict{
-		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
-	})
+	clusters := f.clusterNotes()
+	summary.Notes = slices.Concat(summary.Notes, clusters, f.topNotes())
 	if f.Caution != "" {
 		summary.Notes = append(summary.Notes, verdict{Label: "weaker", Message: capitalise(f.Caution) + "."})
 	}
-	summary.Tables = []grid{cumulativeTable(f.PValues)}
-	if len(f.Reasons) > 1 || len(f.Reasons) == 1 && f.Reasons[0].Reasons != "" {
-		summary.Tables = append([]grid{reasonTable(f.Reasons)}, summary.Tables...)
+	summary.Charts = append(f.orderChart(clusters != nil), c)
+	if reasons := countRows(f.Flagged, reasonsOf); len(reasons) > 1 || len(reasons) == 1 && reasons[0].text != "" {
+		summary.Tables = append(summary.Tables, reasonTable(reasons))
 	}
+	summary.Tables = append(summary.Tables, cumulativeTable(f.PValues))
 	p.blocks = []block{summary}
-	if f.N == 0 {
-		return p
+	if len(f.Flagged) > 0 {
+		p.blocks = append(p.blocks, f.rowsBlock())
 	}
-	flaggedBlock := block{Title: "Flagged rows, the highest scores first"}
+	p.blocks = append(p.blocks, block{Title: "What a flag means", Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
+		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
+	}}})
+	return p
+}
+
+// rowsBlock shows the flagged rows with the highest scores.
+func (f *Flags) rowsBlock() block {
+	b := block{Title: "Flagged rows, the highest scores first"}
 	shown := len(f.Images)
 	if f.Images != nil {
 		for i, img := range f.Images {
-			flaggedBlock.Pictures = append(flaggedBlock.Pictures, f.newPicture(i, img))
+			b.Pictures = append(b.Pictures, f.newPicture(i, img))
 		}
 	} else {
 		var g grid
 		for _, c := range f.Columns {
 			g.addCells(c)
 		}
-		flaggedBlock.Tables, shown = []grid{g}, len(g.Rows)
+		b.Tables, shown = []grid{g}, len(g.Rows)
 	}
-	if shown < f.N {
-		flaggedBlock.Lead = fmt.Sprintf("The first %s of %s. ", display.Count(shown), display.Count(f.N))
+	var lead []string
+	if shown < len(f.Flagged) {
+		lead = append(lead, fmt.Sprintf("The first %s of %s. %s", display.Count(shown), display.Count(len(f.Flagged)), f.Others))
 	}
-	flaggedBlock.Lead = strings.TrimSpace(flaggedBlock.Lead + wordsLegend(f.Columns))
-	p.blocks = append(p.blocks, flaggedBlock)
-	return p
+	if slices.ContainsFunc(f.Columns, func(c Column) bool { return c.Name == "ood_score" && slices.Contains(c.Numbers, math.Inf(1)) }) {
+		lead = append(lead, "A score of inf is infinite: arithmetic overflows, or cells are empty that hardly ever were in the fit rows.")
+	}
+	b.Lead = strings.TrimSpace(strings.Join(lead, " ") + " " + wordsLegend(f.Columns))
+	return b
 }
 
 // wordsLegend explains how words are marked, or returns "" if none are.
@@ -141,12 +152,19 @@ func wordsLegend(columns []Column) string {
 	return legend
 }
 
+// widestText is the largest width in characters that a column of text is sure to have.
+const widestText = 36
+
 // addCells adds a column with its marks.
 func (g *grid) addCells(c Column) {
 	if c.Numbers != nil {
 		g.addNumbers(c.Name, "", c.Numbers, columnFormat(c.Numbers))
 	} else {
 		g.addText(c.Name, c.Text)
+		head := &g.Heads[len(g.Heads)-1]
+		for _, text := range c.Text {
+			head.Width = max(head.Width, min(widestText, utf8.RuneCountInString(text)))
+		}
 	}
 	g.markLastColumn(&c)
 }
@@ -155,19 +173,19 @@ func (g *grid) addCells(c Column) {
 const maxReasons = 12
 
 // reasonTable counts the flagged rows by their reasons.
-func reasonTable(list []ReasonCount) grid {
+func reasonTable(list []count) grid {
 	g := grid{Title: "Flagged rows by unusual value"}
 	if more := len(list) - maxReasons; more > 0 {
 		rest := 0
 		for _, r := range list[maxReasons:] {
-			rest += r.Rows
+			rest += r.rows
 		}
-		list = append(slices.Clone(list[:maxReasons]), ReasonCount{fmt.Sprintf("%d other combinations", more), rest})
+		list = append(slices.Clone(list[:maxReasons]), count{fmt.Sprintf("%d other combinations", more), rest})
 	}
-	g.addText("unusual value", mapSlice(list, func(r ReasonCount) string {
-		return cmp.Or(r.Reasons, "no single value is unusual")
+	g.addText("unusual value", mapSlice(list, func(r count) string {
+		return cmp.Or(r.text, "no single value is unusual")
 	}))
-	g.addNumbers("rows", "", mapSlice(list, func(r ReasonCount) float64 { return float64(r.Rows) }), formatWhole)
+	g.addNumbers("rows", "", mapSlice(list, func(r count) float64 { return float64(r.rows) }), formatWhole)
 	return g
 }
 
