@@ -30,6 +30,9 @@ func (f *predictFlags) readFitted(ctx context.Context, m *openedBundle) (*fitted
 	if f.fitted == "" {
 		return nil, nil
 	}
+	if err := m.OpenNetwork(ctx); err != nil { // it changes m.Inputs
+		return nil, err
+	}
 	// These rows need no identifiers, labels, groups or targets.
 	options, classes := m.Inputs, m.Classes
 	m.Inputs.ID, m.Inputs.Groups, m.Inputs.Labels, m.Inputs.NoTargets, m.Inputs.TargetOptional, m.Classes = "", "", false, true, true, nil
