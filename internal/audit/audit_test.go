@@ -742,3 +742,16 @@ func TestKey(t *testing.T) {
 		t.Error(gaps)
 	}
 }
+
+// TestReasonPlaces checks that a reason group keeps the files with the most inputs, and the
+// earlier one of two with as many.
+func TestReasonPlaces(t *testing.T) {
+	var c reasonCounts
+	for i, n := range []int{2, 7, 1, 7, 3} {
+		c.current = ReasonPlace{Shard: fmt.Sprint(i), Inputs: n, First: 4, Last: 4 + n}
+		c.endFile()
+	}
+	if got := fmt.Sprint(c.Places); got != "[1: 7 in rows 4–11 3: 7 in rows 4–11 4: 3 in rows 4–7]" {
+		t.Error(got)
+	}
+}

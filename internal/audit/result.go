@@ -145,8 +145,25 @@ type ReasonGroup struct {
 	Reasons     string `json:"reasons"`
 	Inputs      int    `json:"inputs"`
 	Discoveries int    `json:"discoveries"`
-	// Keys are the keys of the first inputs.
-	Keys []string `json:"keys"`
+	// Places are the files or folders with the most of these inputs, at most three.
+	Places []ReasonPlace `json:"places"`
+}
+
+// ReasonPlace counts the inputs of a reason group in a file or folder. First and Last are the
+// numbers of the first and of the last of these rows, counted from 0.
+type ReasonPlace struct {
+	Shard  string `json:"shard"`
+	Inputs int    `json:"inputs"`
+	First  int    `json:"first_row"`
+	Last   int    `json:"last_row"`
+}
+
+// String returns a phrase such as "day/tue.csv: 400 in rows 500–899".
+func (p ReasonPlace) String() string {
+	if p.First == p.Last {
+		return fmt.Sprintf("%s: row %d", p.Shard, p.First)
+	}
+	return fmt.Sprintf("%s: %s in rows %d–%d", p.Shard, display.Count(p.Inputs), p.First, p.Last)
 }
 
 // CoveredFraction returns the fraction of known targets that are within their intervals, or
@@ -225,7 +242,7 @@ type tally struct {
 	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
 	groups  map[groupKey]*groupCounts
 
-	reasonGroups map[string]*ReasonGroup
+	reasonGroups map[string]*reasonCounts
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
@@ -316,7 +333,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
 	}
-	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*ReasonGroup{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -468,7 +485,7 @@ func (t *tally) add(b block) error {
 		}
 		unusual := reasonGroups != nil && len(reasonGroups[i]) > 0
 		if reasonGroups != nil {
-			t.countReasons(reasonGroups[i], b.texts("key")[i], discovery)
+			t.countReasons(reasonGroups[i], b, i, discovery)
 		}
 		count := func(kind int, c *groupCounts) {
 			c.rows++
@@ -528,25 +545,51 @@ const (
 	// maxCountedGroups bounds the memory of counting: groups that appear later are left out.
 	maxReasonGroups  = 100
 	maxCountedGroups = 20_000
-	maxReasonKeys    = 3 // largest length of ReasonGroup.Keys
+	maxReasonPlaces  = 3 // largest length of ReasonGroup.Places
 )
 
-// countReasons counts a row in the group of its reasons.
-func (t *tally) countReasons(reasons, key []byte, discovery bool) {
+// reasonCounts counts the inputs of a reason group. Rows arrive file by file, so only the
+// current file is still counted.
+type reasonCounts struct {
+	ReasonGroup
+	shard   int // index of the current file
+	current ReasonPlace
+}
+
+// endFile adds the current file to Places if it is among those with the most inputs.
+func (c *reasonCounts) endFile() {
+	at, _ := slices.BinarySearchFunc(c.Places, c.current.Inputs, func(p ReasonPlace, inputs int) int {
+		if p.Inputs >= inputs { // among equal numbers, the earlier file comes first
+			return -1
+		}
+		return 1
+	})
+	c.Places = slices.Insert(c.Places, at, c.current)
+	c.Places = c.Places[:min(maxReasonPlaces, len(c.Places))]
+}
+
+// countReasons counts row i in the group of its reasons.
+func (t *tally) countReasons(reasons []byte, b block, i int, discovery bool) {
 	g, ok := t.reasonGroups[string(reasons)]
 	if !ok {
 		if len(t.reasonGroups) == maxCountedGroups {
 			return
 		}
-		g = &ReasonGroup{Reasons: string(reasons)}
+		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, shard: -1}
 		t.reasonGroups[g.Reasons] = g
 	}
+	row := int(b.numbers("row")[i])
+	if g.shard != b.shard {
+		if g.shard >= 0 {
+			g.endFile()
+		}
+		g.shard, g.current = b.shard, ReasonPlace{Shard: b.name, First: row}
+	}
+	g.current.Inputs++
+	g.current.Last = row
 	g.Inputs++
 	if discovery {
 		g.Discoveries++
-	}
-	if len(g.Keys) < maxReasonKeys {
-		g.Keys = append(g.Keys, string(key))
 	}
 }
 
@@ -566,16 +609,19 @@ func (t *tally) setSchema() {
 		return sorted
 	})
 	t.a.Schema = &s
+	for _, g := range t.reasonGroups {
+		g.endFile()
+	}
 	none := t.reasonGroups[""]
 	delete(t.reasonGroups, "")
-	groups := slices.SortedFunc(maps.Values(t.reasonGroups), func(a, b *ReasonGroup) int {
+	groups := slices.SortedFunc(maps.Values(t.reasonGroups), func(a, b *reasonCounts) int {
 		return cmp.Or(b.Discoveries-a.Discoveries, b.Inputs-a.Inputs, cmp.Compare(a.Reasons, b.Reasons))
 	})
 	for _, g := range groups[:min(maxReasonGroups, len(groups))] {
-		t.a.ReasonGroups = append(t.a.ReasonGroups, *g)
+		t.a.ReasonGroups = append(t.a.ReasonGroups, g.ReasonGroup)
 	}
 	if none != nil {
-		t.a.ReasonGroups = append(t.a.ReasonGroups, *none)
+		t.a.ReasonGroups = append(t.a.ReasonGroups, none.ReasonGroup)
 	}
 }
 
@@ -975,6 +1021,14 @@ func (a *Audit) noteColumns(add func(format string, args ...any)) {
 	}
 }
 
+// hasOutliers reports whether there are proven outliers in a place.
+func (a *Audit) hasOutliers(p Place) bool {
+	if p.Kind == "all" {
+		return a.Outliers > 0
+	}
+	return slices.ContainsFunc(a.Groups, func(g Group) bool { return g.Kind == p.Kind && g.Name == p.Name && g.Outliers > 0 })
+}
+
 // addNotes adds notes about the guarantees, about what violates them, and about unusual
 // results.
 func (a *Audit) addNotes() {
@@ -1021,7 +1075,7 @@ func (a *Audit) addNotes() {
 	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
 		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
-	if a.Shift.Lower < .01 {
+	if a.Shift.Lower < .01 && !a.hasOutliers(a.Shift.LowerIn) {
 		add("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.ofClause(), a.Shift.Lower)
 	}
 }

@@ -213,7 +213,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	hasReasons := slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Reasons != nil })
 	b := block{Title: "Inputs with the highest scores", Filter: true, By: map[int]string{}}
 	if n := len(a.HighestScoring); n < a.Inputs {
-		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
+		b.Lead = fmt.Sprintf("The first %s of %s. A file that is not among them can still have outliers: see the tables above, and %s.", display.Count(n), display.Count(a.Inputs), audit.Scores)
 	}
 	var g grid
 	text := func(name string, get func(r audit.Row) string) {
@@ -233,7 +233,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 		g.addCells(c)
 	}
 	if hasReasons {
-		text("reasons", func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })
+		g.addCells(Column{Name: "reasons", Text: mapSlice(a.HighestScoring, func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })})
 	}
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
@@ -407,12 +407,14 @@ func reasonBlock(a *audit.Audit) *block {
 	if !slices.ContainsFunc(groups, func(g audit.ReasonGroup) bool { return g.Reasons != "" }) {
 		return nil
 	}
-	b := block{Title: "Inputs by unusual values", Lead: "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause."}
+	b := block{Title: "Inputs by unusual values", Lead: "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause. Rows count from 0."}
 	var g grid
 	g.addText("unusual values", mapSlice(groups, func(g audit.ReasonGroup) string { return shorten(cmp.Or(g.Reasons, "none")) }))
 	g.addNumbers("inputs", "", mapSlice(groups, func(g audit.ReasonGroup) float64 { return float64(g.Inputs) }), formatWhole)
 	g.addNumbers("discoveries", "", mapSlice(groups, func(g audit.ReasonGroup) float64 { return float64(g.Discoveries) }), formatWhole)
-	g.addText("first inputs", mapSlice(groups, func(g audit.ReasonGroup) string { return strings.Join(mapSlice(g.Keys, shorten), ", ") }))
+	g.addCells(Column{Name: "most of them in", Text: mapSlice(groups, func(g audit.ReasonGroup) string {
+		return strings.Join(mapSlice(g.Places, audit.ReasonPlace.String), "; ")
+	})})
 	b.Tables = []grid{g}
 	return &b
 }
