@@ -5,6 +5,7 @@ MkDocs runs this hook. The words are in the search index, and not on the page.
 
 WORDS = {
     "concepts/detectors.md": "OOD novelty anomaly outlier unfamiliar out-of-domain detection",
+    "concepts/reasons.md": "explanation feature attribution importance SHAP Shapley integrated gradients LIME why root cause drift schema",
     "concepts/p-values.md": "OOD novelty anomaly confidence threshold conformal",
     "concepts/intervals-and-sets.md": "conformal prediction set confidence region error bars quantile",
     "guides/intervals.md": "conformal error bars confidence interval quantile regression",

@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 func teachingPages(t *testing.T) []string {
 	t.Helper()
 	paths := []string{"../../README.md"}
-	for _, pattern := range []string{"../../docs/index.md", "../../docs/tutorials/*.md", "../../docs/guides/*.md"} {
+	for _, pattern := range []string{"../../docs/index.md", "../../docs/tutorials/*.md", "../../docs/guides/*.md", "../../docs/concepts/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/reproduce/svg"
 )
@@ -168,6 +169,95 @@ func whichCommand() *svg.Picture {
 		p.Line(372, y+14, 414, y+14, "s-line dash")
 	}
 	return p
+}
+
+// These results are in the picture of reasons. docs/concepts/reasons.md shows how they come
+// about, and a test finds them there.
+const (
+	reasonCell  = "voltage = 12286 (fit rows: 9.354 to 12.54)"
+	reasonShift = "49.5 % of the values are at most 12.52, but 99.7 % in the fit rows"
+	reasonScore = "score: 79 % age, 21 % voltage"
+)
+
+// reasons draws rows of a table and three questions: about a cell, a column and a row.
+func reasons() *svg.Picture {
+	const cell = "12286"
+	p := svg.New(640, 390, "Three questions about unusual rows",
+		"Is a cell unusual? The voltage of the first row is far outside the range of the fit rows. Has a column changed? Half of the voltages are larger than nearly all fit rows. What raised the score? In the second row no cell is unusual, but the age and the voltage do not belong together.")
+	badge := func(x, y float64, color, number string) {
+		p.Circle(x, y, 11, color)
+		p.Text(x, y+5, "middle bold paper", number)
+	}
+	right := []float64{250, 340, 430, 540} // of the columns
+	for k, name := range []string{"temperature", "age", "load", "voltage"} {
+		p.Text(right[k], 36, "small soft end", name)
+	}
+	p.Line(120, 46, 560, 46, "s-line")
+	p.Rect(466, 51, 80, 26, 4, "w-orange s-orange")
+	p.Rect(126, 81, 424, 26, 4, "w-blue s-blue")
+	p.Rect(460, 18, 96, 116, 6, "s s-purple dash")
+	for i, row := range [][]string{{"22", "368", "0.4", cell}, {"19.7", "2300", "0.4", "12.3"}, {"…", "…", "…", "…"}} {
+		for k, value := range row {
+			p.Text(right[k], 69+30*float64(i), "mono end", value)
+		}
+	}
+	badge(449, 64, "orange", "1")
+	badge(556, 18, "purple", "2")
+	badge(126, 94, "blue", "3")
+
+	for k, q := range []struct{ color, title, when string }{
+		{"orange", "Is a cell unusual?", "before the model runs"}, {"purple", "Has a column changed?", "before the model runs"}, {"blue", "What raised the score?", "after the model"},
+	} {
+		x := 16 + 206*float64(k)
+		p.Rect(x, 156, 196, 218, 7, "ground s-line")
+		badge(x+6, 160, q.color, strconv.Itoa(k+1))
+		p.Text(x+18, 187, "small bold", q.title)
+		p.Text(x+18, 206, "small soft", q.when)
+	}
+	// The range of the fit rows, and the cell.
+	p.Line(34, 274, 194, 274, "s-faint")
+	p.Line(40, 274, 84, 274, "heavy s-soft")
+	p.Circle(186, 274, 5, "orange")
+	p.Text(62, 262, "middle small soft", "fit rows")
+	p.Text(194, 262, "end small orange", cell)
+	p.Lines(34, 308, "small", wrap(reasonCell, 25)...)
+	// Two histograms.
+	for i, heights := range [][]float64{{8, 26, 34, 16}, {5, 13, 17, 8}, {3, 11, 18, 10}} {
+		for j, h := range heights {
+			class := "w-purple s-purple"
+			if i == 0 {
+				class = "w-soft s-faint"
+			}
+			p.Rect(244+78*float64(max(0, i-1))+14*float64(j), 274-h, 14, h, 0, class)
+		}
+	}
+	p.Line(236, 274, 404, 274, "s-faint")
+	p.Text(240, 234, "small soft", "fit rows")
+	p.Text(400, 248, "end small purple", "new rows")
+	p.Lines(240, 308, "small", wrap(reasonShift, 25)...)
+	// Shares of the score.
+	var age, voltage float64
+	fmt.Sscanf(reasonScore, "score: %g %% age, %g %% voltage", &age, &voltage)
+	for i, share := range []float64{age, voltage} {
+		y := 236 + 24*float64(i)
+		p.Text(446, y+13, "small", []string{"age", "voltage"}[i])
+		p.Rect(502, y, 0.8*share, 17, 2, "blue")
+		p.Text(506+0.8*share, y+13, "small", fmt.Sprintf("%g %%", share))
+	}
+	p.Lines(446, 308, "small", "each is normal, but not", "together: an old battery", "with a new one's voltage", "(a share is no cause)")
+	return p
+}
+
+// wrap breaks a text into lines of about width characters.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	return append(lines, line)
 }
 
 // pValues plots histograms of the p-values of digits and of letters.

@@ -83,6 +83,7 @@ func draw(m Measured, docs string) (map[string]*svg.Picture, error) {
 		"images/p-values.svg":           pValues(m),
 		"images/intervals-and-sets.svg": intervalsAndSets(m),
 		"images/evaluate.svg":           evaluation(m),
+		"images/reasons.svg":            reasons(),
 	})
 	return pictures, nil
 }

@@ -3,6 +3,7 @@ package pictures
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,20 @@ func TestPicturesAreCurrent(t *testing.T) {
 			t.Error(err)
 		} else if string(file) != picture.String() {
 			t.Errorf("docs/%s is not what is drawn: cd reproduce && go run . pictures", name)
+		}
+	}
+}
+
+// TestReasonsAreMeasured checks that the page of reasons, whose commands are tested, prints the
+// results in its picture.
+func TestReasonsAreMeasured(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "concepts", "reasons.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range []string{reasonCell, reasonShift, reasonScore} {
+		if !strings.Contains(string(page), result) {
+			t.Errorf("docs/concepts/reasons.md lacks %q", result)
 		}
 	}
 }
