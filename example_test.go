@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -50,6 +51,53 @@ func ExampleFit() {
 	check(err)
 	fmt.Println(b.Detector.Method, b.Calibration.NFit, b.Calibration.NCal)
 	// Output: certificates-coupled 80 20
+}
+
+// This example predicts rows of a series with intervals that adapt. The targets of each row
+// become known later.
+func Example_series() {
+	b, err := attach.Open("testdata/v1_regression.attach")
+	check(err)
+	levels := b.Calibration.Quantiles[0].Levels
+	predictor, err := b.Predictor(attach.PredictOptions{Joint: true, Levels: levels, NoScore: true})
+	check(err)
+	intervals := predictor.Intervals("")
+	adaptive, err := calibrate.NewAdaptive(intervals.CalibrationScores()[0], calibrate.AdaptiveOptions{Alpha: 0.2, Steps: []float64{0.05}, Window: 20})
+	check(err)
+
+	lower, upper := make([]float64, 2), make([]float64, 2)
+	for day, y := range [][]float32{{0.5, 0.5}, {20, 30}, {21, 31}, {22, 32}} {
+		p, err := predictor.Predict(context.Background(), attach.Rows{Batch: ood.Batch{
+			Features: blas32.General{Rows: 1, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1}},
+			Logits:   blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5}},
+		}})
+		check(err)
+		var quantiles [][]float32
+		for _, target := range p[0].Targets {
+			quantiles = append(quantiles, toFloat32(target.Quantiles))
+		}
+		id := fmt.Sprint("day ", day)
+		level, threshold, err := adaptive.Next(id)
+		check(err)
+		intervals.PredictMargins(lower, upper, quantiles, []float64{threshold})
+		fmt.Printf("%s, level %.2f: [%.1f, %.1f] and [%.1f, %.1f]\n", id, level, lower[0], upper[0], lower[1], upper[1])
+
+		// Later, when the targets y of the day are known:
+		_, err = adaptive.Feedback(id, intervals.Scores(quantiles, y)[0])
+		check(err)
+	}
+	// Output:
+	// day 0, level 0.20: [-2.4, 3.2] and [-2.5, 3.2]
+	// day 1, level 0.21: [-2.4, 3.2] and [-2.5, 3.2]
+	// day 2, level 0.17: [-2.9, 3.7] and [-3.0, 3.7]
+	// day 3, level 0.13: [-28.6, 29.4] and [-29.3, 30.0]
+}
+
+func toFloat32(v []float64) (list []float32) {
+	for _, x := range v {
+		list = append(list, float32(x))
+	}
+	return list
 }
 
 func labelledRows() ood.Batch { return blob(1, 100, 8, 3, 0) }

@@ -5,9 +5,9 @@
 // right, and predictions accepted at a given error rate. Other statements are about many
 // rows: discoveries at a false discovery rate (among all rows at once or in a stream),
 // bounds on the number of outliers, and tests of a shift. A Monitor detects drift in a
-// stream.
+// stream. An Adaptive keeps the coverage of a series near 1−α although the series changes.
 //
-// Every guarantee comes from split conformal prediction. It needs calibration rows and new
+// Every guarantee except that of Adaptive comes from split conformal prediction. It needs calibration rows and new
 // rows that are exchangeable, and a model and detectors that were not fitted on the
 // calibration rows. A statement then holds with the stated probability, averaged over draws
 // of the calibration rows and the new row. The guarantee is marginal: it is not conditional

@@ -28,15 +28,21 @@ type oneSided struct {
 func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 	scores := make([]float64, len(y))
 	for i := range y {
-		if scores[i] = subtractUp(y[i], quantiles[i]); side == conformal.Lower {
-			scores[i] = subtractUp(quantiles[i], y[i])
-		}
+		scores[i] = sidedScore(side, quantiles[i], y[i])
 		if math.IsNaN(scores[i]) {
 			return oneSided{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
 		}
 	}
 	s, err := sortedCopy(scores)
 	return oneSided{Side: side, Scores: s}, err
+}
+
+// sidedScore returns how far y lies outside the interval that ends at the quantile, rounded up.
+func sidedScore(side string, quantile, y float64) float64 {
+	if side == conformal.Lower {
+		return subtractUp(quantile, y)
+	}
+	return subtractUp(y, quantile)
 }
 
 // bound returns the calibrated bound of a row with this predicted quantile. The bound is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -45,6 +46,7 @@ func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha floa
 		n := len(q.Y)
 		if len(order) != n {
 			order = rand.New(rand.NewPCG(o.Seed, rectifierStream)).Perm(n)
+			slices.Sort(order[n-hypothesis.Halved(n):]) // CalibrationScores keeps the order of rows
 		}
 		half := n - hypothesis.Halved(n)
 		remaining = append(remaining, q.rows(order[half:]))
