@@ -126,7 +126,7 @@ func (f *Flags) topNotes() []verdict {
 	explained := slices.DeleteFunc(slices.Clone(f.Flagged), func(r FlaggedRow) bool { return !r.Explained })
 	var parts []string
 	for _, c := range countRows(explained, func(r FlaggedRow) string { return cmp.Or(r.Top, "nothing alone") }) {
-		if len(parts) < maxNamed && float64(c.rows) >= leastFraction*float64(len(explained)) {
+		if len(parts) < maxNamed && c.rows > 1 && float64(c.rows) >= leastFraction*float64(len(explained)) {
 			parts = append(parts, fmt.Sprintf("%s in %s", c.text, display.Count(c.rows)))
 		}
 	}

@@ -163,6 +163,10 @@ func TestFlaggedOrder(t *testing.T) {
 	if page = renderPage(t, Flagged(f)); strings.Contains(page, "90 of 90") || !strings.Contains(page, "No part of the file has clearly more than the others.") {
 		t.Error("a page without clusters has one, or does not say so")
 	}
+	f.Flagged = []FlaggedRow{{Explained: true, Top: "ram"}, {Position: 1, Explained: true, Top: "disk"}}
+	if notes := f.topNotes(); notes != nil {
+		t.Errorf("rows that have nothing in common share %v", notes)
+	}
 	f.Total = 99
 	f.Flagged = f.Flagged[:0]
 	if f.orderChart(false) != nil {
