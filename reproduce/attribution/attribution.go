@@ -26,12 +26,18 @@ var Experiment = experiment.Experiment{
 	Shared: []string{"data", "models", "sets", "out", "ort-lib"},
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		p := &networks.Plan{Settings: s}
-		p.DefineWithTexts(flags, "3000,600,200")
+		p.Define(flags, "3000,1200,200")
+		sets := []string{"mnist_cnn", "mnist_vgg11w32", "fashion_vgg11w32", "cifar10_resnet20"}
+		flags.Lookup("sets").Usage += " (default " + strings.Join(sets, ", ") + ")"
 		tables := flags.String("tables", "", "`folder` that attribution/models.py wrote; without it, tables are left out")
 		parts := flags.String("parts", "", "only these `parts`, a,b, of tables, images and texts")
-		references := flags.Int("references", 0, "reference rows of each row; 0 is the default of Attribute")
+		captum := flags.String("captum", "", "write what attribution/with_captum.py reads to this `folder`")
+		references := flags.Int("references", 8, "reference rows of each row")
 		steps := flags.Int("steps", 0, "steps of gradients; 0 is the default of Attribute")
 		return func(ctx context.Context) error {
+			if s.Sets == nil {
+				s.Sets = sets
+			}
 			var names []string
 			if *parts != "" {
 				names = strings.Split(*parts, ",")
@@ -40,7 +46,7 @@ var Experiment = experiment.Experiment{
 			if err != nil {
 				return err
 			}
-			m := &measurement{plan: p, options: featurize.AttributeOptions{References: *references, Steps: *steps}}
+			m := &measurement{plan: p, captum: *captum, options: featurize.AttributeOptions{References: *references, Steps: *steps}}
 			for _, part := range chosen {
 				switch {
 				case part == "tables" && *tables == "":
@@ -64,6 +70,7 @@ var Experiment = experiment.Experiment{
 // measurement collects results.
 type measurement struct {
 	plan    *networks.Plan
+	captum  string // folder for with_captum.py, or ""
 	options featurize.AttributeOptions
 	results []result
 }
@@ -141,6 +148,7 @@ func (m *measurement) measure(ctx context.Context, a *featurize.Attached, p *att
 		fmt.Fprintf(m.plan.Stdout, "%-28s %-10s %-12s %4d of %4d flagged, %3.0f elements: first %.3f, first three %.3f, cost %.0f\n",
 			r.set, r.fault, r.method, r.flagged, r.planted, r.elements, r.first, r.three, r.cost)
 	}
+	byMethod := map[string][]featurize.Attribution{}
 	for _, method := range methods {
 		o := m.options
 		o.Method = method
@@ -159,10 +167,18 @@ func (m *measurement) measure(ctx context.Context, a *featurize.Attached, p *att
 				add(r.name, func(i int) []float64 { return r.values(flagged[i], attributions[i]) }, cost)
 			}
 		}
+		byMethod[method] = attributions
 	}
 	add(f.baseline, func(i int) []float64 { return f.suspicion[flagged[i]] }, 0)
 	add("random", func(i int) []float64 { return make([]float64, len(f.suspicion[flagged[i]])) }, 0)
-	return nil
+	if m.captum == "" || byMethod["gradient"] == nil {
+		return nil
+	}
+	places := make([][]int, len(flagged))
+	for i, row := range flagged {
+		places[i] = f.places[row]
+	}
+	return m.writeForCaptum(ctx, p.Bundle(), strings.ReplaceAll(f.set, " ", "-")+"-"+f.fault, x, reference, places, byMethod)
 }
 
 // ranks returns the probabilities that a place has the largest value, or one of the largest

@@ -1,15 +1,25 @@
 package attribution
 
 import (
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
 // TestRanks checks the probabilities of ranks, also for equal values.
@@ -45,8 +55,8 @@ func TestPlants(t *testing.T) {
 			intact := (places[0] + 1) % 3
 			first := row[intact] - float32(intact) // the number of the row, times 3
 			for j, v := range row {
-				if wrong := v != first+float32(j); wrong && j != places[0] {
-					t.Errorf("%s: row %v changed outside %v", fault, row, places)
+				if wrong := v != first+float32(j); wrong != (j == places[0]) {
+					t.Errorf("%s: row %v must change at %v only", fault, row, places)
 				}
 			}
 			if fault == "shift" && f.suspicion[i][places[0]] != slices.Max(f.suspicion[i]) {
@@ -61,7 +71,7 @@ func TestPlants(t *testing.T) {
 		}
 		return ood.BlockOf([]int{2, 1, 8, 16}, data)
 	}
-	f := pastePatches(image(0), image(0), image(1), "nchw", 1)
+	f := pastePatches(image(0), image(0), image(1), "nchw", 4, 1)
 	for i, places := range f.places {
 		changed := 0
 		for pixel, v := range f.rows.Slice(i, i+1).Tensors[0].Data {
@@ -90,5 +100,102 @@ func TestRankByWords(t *testing.T) {
 	got := rankByWords("new", []string{"Play a song"}).values(0, a)
 	if !(got[3] > got[1] && got[1] > got[0] && got[0] > got[2]) {
 		t.Errorf("values %v", got)
+	}
+}
+
+// TestTable measures a table with one column, whose cell always ranks first. The files for captum
+// must hold the reference rows that Attribute drew: their mean score is its baseline.
+func TestTable(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	arrays := map[string]rows.Array{}
+	for _, part := range []string{"fit", "cal", "test"} {
+		z, err := npy.OpenNPZ("../../testmodels/toy_" + part + ".npz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range z.Names() {
+			entry, _ := z.Entry(name)
+			a, err := entry.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrays[name+"_"+part] = rows.Array{Shape: []int{a.Shape[0], 1}, Data: a.Data}
+		}
+	}
+	model, err := os.ReadFile("../../testmodels/toy_regressor.onnx")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "toy-mlp.onnx"), model, 0o644)
+	}
+	if err == nil {
+		err = experiment.WriteFile(filepath.Join(dir, "toy.npz"), func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
+	}
+	m := &measurement{plan: &networks.Plan{Settings: &experiment.Settings{Stdout: io.Discard}}, captum: filepath.Join(dir, "captum"), options: featurize.AttributeOptions{References: 5, Seed: 3}}
+	if err == nil {
+		err = m.table(ctx, dir, tableModel{"toy", "mlp", []string{"gradient", "replacement"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range m.results {
+		if r.planted != planted || r.flagged == 0 || r.first < 1-1e-9 || r.fault == "shift" && r.flagged < planted*9/10 {
+			t.Errorf("%+v", r)
+		}
+	}
+	z, err := npy.OpenNPZ(filepath.Join(dir, "captum", "toy-mlp-certificates-shift.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) rows.Array {
+		entry, err := z.Entry(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := entry.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	runtime, err := ort.Open(ctx, ort.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exported, err := onnx.Load(filepath.Join(dir, "captum", "toy-mlp-certificates-shift.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := runtime.NewSession(ctx, ort.Model{Proto: exported.Model}, nil, []string{"attach.ood_score"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	score := func(x []float32) (list []float64) {
+		in, err := ort.NewTensor([]int64{int64(len(x)), 1}, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		out, err := session.Run(ctx, []*ort.Tensor{in})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out[0].Close()
+		for _, v := range out[0].Float32s() {
+			list = append(list, float64(v))
+		}
+		return list
+	}
+	want := read("scores").Data.([]float64)
+	for i, got := range score(read("rows").Data.([]float32)) {
+		if math.Abs(got/want[i]-1) > 1e-4 {
+			t.Errorf("row %d has the score %v, want %v", i, got, want[i])
+		}
+	}
+	var drawn []float32
+	for _, i := range read("drawn").Data.([]int64) {
+		drawn = append(drawn, read("reference").Data.([]float32)[i])
+	}
+	if got, want := stat.Mean(score(drawn), nil), read("baseline").Data.([]float64)[0]; len(drawn) != 5 || math.Abs(got/want-1) > 1e-4 {
+		t.Errorf("the mean score of %d reference rows is %v, want %v", len(drawn), got, want)
 	}
 }

@@ -25,14 +25,15 @@ type tableModel struct {
 }
 
 func tableModels() (list []tableModel) {
-	for _, table := range []string{"california", "abalone", "concrete", "wine-quality-red"} {
+	for _, table := range []string{"california", "abalone", "concrete", "wine-quality-red", "power-plant", "naval-propulsion-plant", "energy", "kin8nm"} {
 		list = append(list, tableModel{table, "forest", []string{"replacement"}}, tableModel{table, "mlp", []string{"gradient", "replacement"}})
 	}
 	return list
 }
 
-// mostRows is the largest number of rows with a planted fault.
-const mostRows = 300
+// planted is the number of rows with a planted fault. A small table has fewer test rows, so it
+// gets several faults for each row.
+const planted = 1000
 
 // tables plants a fault into one cell of each row.
 func (m *measurement) tables(ctx context.Context, dir string) error {
@@ -90,7 +91,7 @@ func (m *measurement) table(ctx context.Context, dir string, t tableModel) error
 
 func block(x blas32.General) ood.InputBlock { return ood.BlockOf([]int{x.Rows, x.Cols}, x.Data) }
 
-// plantCells changes one random cell of each row. "shift" adds or subtracts 8 standard
+// plantCells changes one random cell of each row, in a column that varies. "shift" adds or subtracts 8 standard
 // deviations of the column. "extreme" takes the smallest or largest cell of the column in the
 // test rows. "swap" takes the cell of another row, which is unusual only beside the other cells.
 func plantCells(fit, test blas32.General, fault string, seed uint64) faulty {
@@ -99,21 +100,30 @@ func plantCells(fit, test blas32.General, fault string, seed uint64) faulty {
 	for j := range fit.Cols {
 		means[j], deviations[j] = stat.MeanStdDev(column(fit, j), nil)
 	}
-	x := rows.Select(test, rng.Perm(test.Rows)[:min(mostRows, test.Rows)])
+	chosen, order := make([]int, planted), rng.Perm(test.Rows)
+	for i := range chosen {
+		chosen[i] = order[i%test.Rows]
+	}
+	x := rows.Select(test, chosen)
 	f := faulty{fault: fault, rows: block(x), baseline: "z-score"}
 	for i := range x.Rows {
-		row, j := rows.Row(x, i), rng.IntN(x.Cols)
-		others := column(test, j)
-		sign := float64(2*rng.IntN(2) - 1)
-		switch {
-		case fault == "shift":
-			row[j] += float32(8 * sign * deviations[j])
-		case fault == "swap":
-			row[j] = float32(others[rng.IntN(len(others))])
-		case sign < 0:
-			row[j] = float32(slices.Min(others))
-		default:
-			row[j] = float32(slices.Max(others))
+		row := rows.Row(x, i)
+		var j int
+		for old := row[j]; row[j] == old; { // the new value may equal the old one
+			j = rng.IntN(x.Cols)
+			old = row[j]
+			others := column(test, j)
+			sign := float64(2*rng.IntN(2) - 1)
+			switch {
+			case fault == "shift":
+				row[j] += float32(8 * sign * deviations[j])
+			case fault == "swap":
+				row[j] = float32(others[rng.IntN(len(others))])
+			case sign < 0:
+				row[j] = float32(slices.Min(others))
+			default:
+				row[j] = float32(slices.Max(others))
+			}
 		}
 		z := make([]float64, x.Cols)
 		for k, v := range row {

@@ -17,9 +17,33 @@ import (
 	"github.com/attach-uncertainty/attach/schema"
 )
 
+// textSet is a text classifier and its data set.
+type textSet struct {
+	model            string // folder below the folder of models
+	fit, train, test string // CSV files; the detector is fitted on the rows of fit
+	label            string // the column of the label
+}
+
 // texts puts a foreign word into each text.
 func (m *measurement) texts(ctx context.Context) error {
-	model, batches, err := m.plan.ReadTexts(ctx, []string{"val"}, func(float64) {})
+	data, models := m.plan.Data, m.plan.Models
+	for _, s := range []textSet{
+		{networks.Texts, filepath.Join(data, "clinc150", "val.csv"), filepath.Join(data, "clinc150", "train.csv"), filepath.Join(data, "clinc150", "test.csv"), "intent"},
+		{"banking_bert", filepath.Join(models, "banking_bert", "val.csv"), filepath.Join(data, "banking77", "train.csv"), filepath.Join(data, "banking77", "test.csv"), "category"},
+	} {
+		if _, err := os.Stat(s.fit); err != nil {
+			fmt.Fprintf(m.plan.Stdout, "%s is left out: there is no %s\n", s.model, s.fit)
+			continue
+		}
+		if err := m.textSet(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.model, err)
+		}
+	}
+	return nil
+}
+
+func (m *measurement) textSet(ctx context.Context, s textSet) error {
+	model, batches, err := m.plan.ReadTextFiles(ctx, s.model, []string{s.fit}, s.label, func(float64) {})
 	if err != nil {
 		return err
 	}
@@ -32,14 +56,14 @@ func (m *measurement) texts(ctx context.Context) error {
 	}
 	defer a.Close()
 	var read [3][]string
-	for i, file := range []string{"train", "test", "val"} {
-		if read[i], err = readColumn(filepath.Join(m.plan.Data, "clinc150", file+".csv")); err != nil {
+	for i, file := range []string{s.train, s.test, s.fit} {
+		if read[i], err = readColumn(file); err != nil {
 			return err
 		}
 	}
 	f := insertWords(read[0], read[1], m.plan.Seed)
-	f.set = networks.Texts + " " + p.Bundle().Detector.Method
-	f.rankings = []ranking{rankByWords("new, val", read[2]), rankByWords("new, train", read[0])}
+	f.set = s.model + " " + p.Bundle().Detector.Method
+	f.rankings = []ranking{rankByWords("new, fit", read[2]), rankByWords("new, train", read[0])}
 	return m.measure(ctx, a, p, ood.InputBlock{}, f, "replacement")
 }
 
@@ -80,7 +104,7 @@ func readColumn(path string) (list []string, err error) {
 	return list, nil
 }
 
-// foreignWords returns words that the texts of CLINC150 lack.
+// foreignWords returns words that the texts of the data sets lack.
 func foreignWords() []string {
 	return strings.Fields("photosynthesis quarterback glacier saxophone parliament mitochondria volcano sonnet dinosaur cathedral asteroid viking enzyme samurai pharaoh kayak origami feudalism")
 }
@@ -92,7 +116,7 @@ func insertWords(fit, test []string, seed uint64) faulty {
 	count := map[string]int{}
 	for _, text := range fit {
 		for _, w := range strings.Fields(text) {
-			count[w]++
+			count[plain(w)]++
 		}
 	}
 	f := faulty{fault: "word", baseline: "rarity"}
@@ -104,7 +128,7 @@ func insertWords(fit, test []string, seed uint64) faulty {
 		words = slices.Insert(words, at, foreign[rng.IntN(len(foreign))])
 		rarity := make([]float64, len(words))
 		for j, w := range words {
-			rarity[j] = -float64(count[w])
+			rarity[j] = -float64(count[plain(w)])
 		}
 		texts = append(texts, strings.Join(words, " "))
 		f.places, f.suspicion = append(f.places, []int{at}), append(f.suspicion, rarity)
@@ -112,3 +136,6 @@ func insertWords(fit, test []string, seed uint64) faulty {
 	f.rows = ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{len(texts)}, Strings: texts}}}
 	return f
 }
+
+// plain removes what makes a common word look rare: punctuation and capital letters.
+func plain(word string) string { return strings.ToLower(strings.Trim(word, ".,;:?!\"'()")) }

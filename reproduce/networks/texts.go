@@ -17,7 +17,17 @@ const Texts = "clinc_bert"
 // classifier, which the caller must close, and the rows of each file. Rows of in-scope files
 // have labels.
 func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(fraction float64)) (*featurize.Model, []ood.Batch, error) {
-	model, err := featurize.Open(ctx, filepath.Join(p.Models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	paths := make([]string, len(files))
+	for i, file := range files {
+		paths[i] = filepath.Join(p.Data, "clinc150", file+".csv")
+	}
+	return p.ReadTextFiles(ctx, Texts, paths, "intent", progress)
+}
+
+// ReadTextFiles does the same for any text classifier in the folder of models. label is the
+// column of the label in each CSV file.
+func (p *Plan) ReadTextFiles(ctx context.Context, folder string, files []string, label string, progress func(fraction float64)) (*featurize.Model, []ood.Batch, error) {
+	model, err := featurize.Open(ctx, filepath.Join(p.Models, folder), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,11 +42,11 @@ func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(frac
 	}
 	batches := make([]ood.Batch, len(files))
 	for i, file := range files {
-		o := inputs.Options{Takes: inputSpecs, HasText: true, Text: []string{"text"}, Targets: []string{"intent"}, Classes: info.Classes, Outputs: info.OutputsWidth}
-		if slices.Contains([]string{"oos_val", "oos_test"}, file) {
-			o.Targets, o.Classes, o.Ignore = nil, nil, []string{"intent"}
+		o := inputs.Options{Takes: inputSpecs, HasText: true, Text: []string{"text"}, Targets: []string{label}, Classes: info.Classes, Outputs: info.OutputsWidth}
+		if slices.Contains([]string{"oos_val.csv", "oos_test.csv"}, filepath.Base(file)) {
+			o.Targets, o.Classes, o.Ignore = nil, nil, []string{label}
 		}
-		set, err := inputs.Open(ctx, filepath.Join(p.Data, "clinc150", file+".csv"), o)
+		set, err := inputs.Open(ctx, file, o)
 		if err == nil {
 			batches[i], err = model.All(ctx, set.Blocks(ctx, 64), set.Len(), func(done int) {
 				progress((float64(i) + float64(done)/float64(set.Len())) / float64(len(files)))
