@@ -5,7 +5,7 @@ the fault ranks first and in the first three, beside the attributions of attach.
 
 For each network, DIR has NAME.onnx, which computes the score, and NAME.npz with the flagged rows.
 The script runs this model in PyTorch and checks that the scores are the same. All methods get the
-same reference rows.
+same reference rows, or their mean.
 
 Run with Python 3.11, torch 1.13, captum 0.7.0, onnx 1.16.2, NumPy 1.26.4.
 """
