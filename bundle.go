@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 // format is the newest format version that this package reads.
-const format = 3
+const format = 4
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
@@ -167,7 +168,15 @@ type Calibration struct {
 	HeldOut string `json:"held_out,omitempty"`
 	NFit    int    `json:"n_fit"` // number of fit rows
 	NCal    int    `json:"n_cal"` // number of calibration rows
-	Seed    uint64 `json:"seed"`
+	// NInterval is the number of calibration rows that calibrate intervals. It is 0 if all do.
+	// Otherwise the model has memorised the fit rows, and the other calibration rows chose
+	// which rows teach the interval model: the fit rows or, if TaughtByCalibration is set, these
+	// other calibration rows. ErrorRatio is the median absolute error of the model on the
+	// calibration rows, divided by that on the fit rows, at most 1,000, or 0 if it is not known.
+	NInterval           int     `json:"n_interval,omitempty"`
+	TaughtByCalibration bool    `json:"taught_by_calibration,omitempty"`
+	ErrorRatio          float64 `json:"error_ratio,omitempty"`
+	Seed                uint64  `json:"seed"`
 	// Alpha is the default false-alarm rate of flags, and Level the default coverage of
 	// intervals and sets.
 	Alpha float64 `json:"alpha"`
@@ -202,13 +211,17 @@ type Calibration struct {
 	// Predicted holds the predicted class of each calibration row, in row order. It is
 	// empty without logits, and for models that are not classifiers.
 	Predicted []int `json:"-"`
-	// Quantiles holds one entry for each target: the true values of the calibration rows, and
-	// the interval model's quantiles for them. It is nil without an interval model.
+	// Quantiles holds one entry for each target: the true values of the IntervalRows
+	// calibration rows, and the interval model's quantiles for them. It is nil without an
+	// interval model.
 	Quantiles []calibrate.QuantileCalibration `json:"-"`
-	// Groups holds the group of each calibration row. It is nil unless intervals are
-	// calibrated by group.
+	// Groups holds the group of each of the IntervalRows calibration rows. It is nil unless
+	// intervals are calibrated by group.
 	Groups []string `json:"-"`
 }
+
+// IntervalRows returns the number of calibration rows that calibrate intervals.
+func (c Calibration) IntervalRows() int { return cmp.Or(c.NInterval, c.NCal) }
 
 // Guarantee returns one sentence, without a full stop, that states what the calibration
 // guarantees and on which condition, or why guarantees may not hold.

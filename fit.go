@@ -97,6 +97,10 @@ type FitOptions struct {
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
+	// IntervalRows says which rows the interval model learns from: "fit", those of Batch, or
+	// "calibration", a random half of the calibration rows, which then do not calibrate
+	// intervals. By default, Fit chooses: see there.
+	IntervalRows string
 
 	// Groups, if not nil, holds the group of each row of Batch, and CalGroups the group of
 	// each row of Cal. Intervals are then calibrated by group: see
@@ -118,6 +122,16 @@ type FitOptions struct {
 // Fit fits a detector and, for regression, an interval model, and calibrates both on held-out
 // rows. Equal options give equal bundles. If all given calibration rows are also fit rows, Fit
 // returns an error; if only some are, Calibration.Reused is their number.
+//
+// A model that has memorised the fit rows, as trees do, errs less on them than on other rows, so
+// an interval model learns little from these errors. If calibration rows are given, Fit compares
+// both errors. If the median absolute error on the calibration rows is at least 1.2 times as
+// large, and the Mann–Whitney test has a p-value of at most 0.001, Fit divides the calibration
+// rows at random into two halves. With the first half it chooses whether the interval model
+// learns from the fit rows or from this half, by the Winkler score of cross-fitted intervals. The
+// second half calibrates the intervals. It had no part in the choice or in the fit, so the
+// intervals have the guarantee of split conformal prediction (Vovk, Gammerman & Shafer 2005).
+// This takes at least 500 calibration rows, and at least 50 in each group of the second half.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

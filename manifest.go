@@ -136,6 +136,8 @@ func (m manifest) check() error {
 		return fmt.Errorf("the calibration rows are %q, not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("%d fit rows and %d calibration rows", c.NFit, c.NCal)
+	case c.NInterval < 0 || c.NInterval >= c.NCal && c.NInterval > 0 || !(c.ErrorRatio >= 0 && c.ErrorRatio <= maxErrorRatio) || c.NInterval == 0 && (c.ErrorRatio != 0 || c.TaughtByCalibration):
+		return fmt.Errorf("%d of %d calibration rows calibrate intervals, with the ratio of errors %v", c.NInterval, c.NCal, c.ErrorRatio)
 	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
 		return fmt.Errorf("%d calibration rows, with %d reused and %d repeated", c.NCal, c.Reused, c.Repeated)
 	case c.Temperature != 0 && (!isClassifier || m.Model.Sigmoid || c.Temperature < 0):
@@ -203,15 +205,18 @@ func checkScalars(params map[string]any) error {
 }
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
-// programs read files without a profile, or without the words of texts in it.
+// programs read files without new contents: a profile, the words of texts in it, and intervals
+// that only some of the calibration rows calibrate.
 func (b *Bundle) formatVersion() int {
 	switch {
+	case b.Calibration.NInterval > 0:
+		return format
 	case b.Profile == nil:
 		return 1
 	case !slices.ContainsFunc(b.Profile.Columns, func(c schema.Column) bool { return c.Words != nil }):
 		return 2
 	}
-	return format
+	return 3
 }
 
 // manifest returns the manifest of b without its list of arrays.

@@ -348,8 +348,8 @@ func (b *Bundle) checkParts() error {
 		return errors.New("it has an interval model for a classifier")
 	case b.Base.Outputs > 0 && len(c.Quantiles) != b.Base.Outputs:
 		return fmt.Errorf("the calibration has quantiles of %d targets, but the model has %d outputs", len(c.Quantiles), b.Base.Outputs)
-	case len(c.Quantiles[0].Y) != c.NCal:
-		return fmt.Errorf("%d targets of calibration rows, but there must be %d", len(c.Quantiles[0].Y), c.NCal)
+	case len(c.Quantiles[0].Y) != c.IntervalRows():
+		return fmt.Errorf("%d targets of calibration rows, but there must be %d", len(c.Quantiles[0].Y), c.IntervalRows())
 	}
 	return nil
 }

@@ -19,8 +19,14 @@ import (
 // predictQuantiles returns the quantiles of the targets for rows whose features are already
 // scaled.
 func (b *Bundle) predictQuantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
-	q, err := b.IntervalModel.scorer.Predict(r.Features, levels)
-	if err != nil || !b.Base.Residual {
+	return b.Base.quantilesOf(b.IntervalModel.scorer, r, levels)
+}
+
+// quantilesOf returns the quantiles of the targets that a fitted interval model predicts for
+// rows whose features are already scaled.
+func (b Base) quantilesOf(model *fitting.Scorer, r ood.Batch, levels []float64) (ood.Quantiles, error) {
+	q, err := model.Predict(r.Features, levels)
+	if err != nil || !b.Residual {
 		return q, err
 	}
 	for i := range q.Rows {
@@ -209,18 +215,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 }
 
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) error {
-	targets := d.fitTargets
-	if in.Base.Residual {
-		targets = subtract(d.fitTargets, d.fit.Logits)
-	}
-	t := ood.Training{
-		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
-		MayRetain: in.MayRetain || d.heldOut == rows.SplitOff, Progress: func(done float64) { in.Progress("quantiles", done) },
-	}
-	if err := fitting.Check(in.IntervalModel, t, in.IntervalParams); err != nil {
-		return fmt.Errorf("interval model: %w", err)
-	}
-	fitted, err := fitting.Fit(ctx, in.IntervalModel, t, in.IntervalParams)
+	fitted, d, err := b.fitIntervalModel(ctx, in, d)
 	if err != nil {
 		return fmt.Errorf("interval model: %w", err)
 	}
@@ -238,6 +233,22 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) er
 	b.Calibration.Groups = slices.Clone(d.calGroups)
 	in.Progress("quantiles", 1)
 	return nil
+}
+
+// fitOn fits the interval model on rows. The function progress reports the fraction that is
+// done.
+func (in FitOptions) fitOn(ctx context.Context, r ood.Batch, targets blas32.General, mayRetain bool, progress func(done float64)) (*fitting.Scorer, error) {
+	if in.Base.Residual {
+		targets = subtract(targets, r.Logits)
+	}
+	t := ood.Training{
+		Batch: r, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
+		MayRetain: mayRetain, Progress: progress,
+	}
+	if err := fitting.Check(in.IntervalModel, t, in.IntervalParams); err != nil {
+		return nil, err
+	}
+	return fitting.Fit(ctx, in.IntervalModel, t, in.IntervalParams)
 }
 
 // fittedLevels returns the quantile levels for a method that fits each level separately: the

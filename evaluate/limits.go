@@ -225,7 +225,7 @@ func (g *accumulator) intervalStrata(score string) strata {
 		return n
 	}
 	if g.bundle.Calibration.Groups == nil {
-		return strata{n: []int{calibrating(g.bundle.Calibration.NCal)}}
+		return strata{n: []int{calibrating(g.bundle.Calibration.IntervalRows())}}
 	}
 	by, counts := g.byGroup(), map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {

@@ -179,7 +179,7 @@ func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
-		e.judge(p, g.bundle.Calibration.NCal, 1)
+		e.judge(p, g.bundle.Calibration.IntervalRows(), 1)
 		return
 	}
 	for _, r := range c.ByGroup {

@@ -32,6 +32,8 @@ type Identity struct {
 	// separate rows, or rows split off the fit rows.
 	Calibration int    `json:"calibration_rows"`
 	HeldOut     string `json:"held_out,omitempty"`
+	// Interval is the number of calibration rows that calibrate intervals, or 0 if all do.
+	Interval int `json:"interval_calibration_rows,omitempty"`
 	// Reused is the number of calibration rows that were also used to fit.
 	Reused int `json:"reused_calibration_rows,omitempty"`
 	// Predicted counts the calibration rows by predicted class, or is nil.
@@ -81,7 +83,7 @@ func (id Identity) Differs(other Identity) string {
 	a, b := id.fields(), other.fields()
 	for _, name := range []string{
 		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
-		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
+		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "interval_calibration_rows", "reused_calibration_rows", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "profiled", "fitted_sha256",
 	} {
 		if value, otherValue := string(a[name]), string(b[name]); value != otherValue {
@@ -104,6 +106,9 @@ func (id Identity) fields() (all map[string]json.RawMessage) {
 	}
 	return all
 }
+
+// widthRows returns the number of calibration rows that interval widths are ranked among.
+func (id Identity) widthRows() int { return cmp.Or(id.Interval, id.Calibration) }
 
 // Name returns the name of a shard for use in keys. The name is the cleaned path with
 // forward slashes, or the URL without its query and trailing slashes.

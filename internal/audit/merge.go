@@ -58,7 +58,7 @@ func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
 	for range w.Targets {
-		w.widths = append(w.widths, calibrate.NewRanks(w.Calibration))
+		w.widths = append(w.widths, calibrate.NewRanks(w.widthRows()))
 	}
 	for _, f := range files {
 		if difference := w.Differs(f.Identity); difference != "" {

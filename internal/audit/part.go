@@ -186,7 +186,7 @@ func newPart(id Identity, profile *schema.Profile) *Part {
 		p.Profile, p.Counts = profile, profile.NewCounts()
 	}
 	for range id.Targets {
-		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
+		p.widths = append(p.widths, calibrate.NewRanks(id.widthRows()))
 	}
 	return p
 }
@@ -254,7 +254,7 @@ func readHeader(path string) (*header, error) {
 		ends[r.Shard] = max(ends[r.Shard], r.End)
 	}
 	want, have := h.columns(), rows.Columns()
-	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > maxCalibration || len(h.Widths) != len(h.Targets) {
+	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) {
 		return nil, invalid("its rows do not match its header")
 	}
 	for i, c := range have {
@@ -262,10 +262,12 @@ func readHeader(path string) (*header, error) {
 			return nil, invalid("column %q", c.Name)
 		}
 	}
-	for _, ranks := range append(h.Widths, h.Ranks) {
-		if !ranks.valid(n, h.Calibration) {
-			return nil, invalid("its ranks do not match its %d rows", n)
-		}
+	valid := h.Ranks.valid(n, h.Calibration)
+	for _, ranks := range h.Widths {
+		valid = valid && ranks.valid(n, h.widthRows())
+	}
+	if !valid {
+		return nil, invalid("its ranks do not match its %d rows", n)
 	}
 	columns := 0
 	switch {

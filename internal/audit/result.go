@@ -370,7 +370,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	t.widths = make([][]float64, len(w.Targets))
 	for _, name := range w.Targets {
 		a.Intervals = append(a.Intervals, Interval{Name: name})
-		t.distinctWidths = append(t.distinctWidths, calibrate.NewRanks(w.Calibration))
+		t.distinctWidths = append(t.distinctWidths, calibrate.NewRanks(w.widthRows()))
 	}
 	if w.Fitted != "" {
 		a.FitDuplicates = new(int)

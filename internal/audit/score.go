@@ -132,6 +132,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 		s.Alpha = c.Alpha
 	}
 	if len(c.Quantiles) > 0 && !s.groupedIntervals {
+		s.Interval = c.NInterval
 		if s.Level == 0 {
 			s.Level = c.Level
 		}

@@ -141,7 +141,7 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 		line("detector", "%s; flags at alpha %g, smallest p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
 	}
 	if b.IntervalModel != nil {
-		line("intervals", "%s; level %g", b.IntervalModel.Method, c.Level)
+		line("intervals", "%s; level %g%s", b.IntervalModel.Method, c.Level, describeIntervalRows(c))
 		list("targets", len(c.Quantiles), b.Base.Targets)
 		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
 			list("groups", len(groups), groups)
@@ -156,6 +156,23 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	if figure, values := f.quality(); values != "" {
 		line(figure, "%s", values)
 	}
+}
+
+// describeIntervalRows says which rows teach and which calibrate the interval model, unless they
+// are the fit rows and all calibration rows.
+func describeIntervalRows(c attach.Calibration) string {
+	if c.NInterval == 0 {
+		return ""
+	}
+	taught := "the fit rows"
+	if c.TaughtByCalibration {
+		taught = rows.Count(c.NCal-c.NInterval, "calibration row")
+	}
+	text := fmt.Sprintf("; learned from %s, calibrated on %s", taught, display.Count(c.NInterval))
+	if c.ErrorRatio > 0 {
+		text += fmt.Sprintf(", because the model's errors are %s times as large on calibration rows as on fit rows", display.Number(c.ErrorRatio, 2))
+	}
+	return text
 }
 
 // Most models are right on nearly all of their training rows. For example, ResNet-20 and

@@ -177,7 +177,7 @@ func (info bundleInfo) text() string {
 		if info.Residual {
 			suffix = ", around the model's own predictions"
 		}
-		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), suffix)
+		line("intervals", "%s; %s%s%s", info.Intervals, rows.Count(info.Targets, "target"), suffix, describeIntervalRows(info.Calibration))
 	}
 	if info.Sets {
 		line("sets", "prediction sets, calibrated with labels")

@@ -40,7 +40,7 @@ func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups
 		return hypothesis.ExpectedCoverage(rows, 1-level) == 1
 	}
 	if b.Calibration.Groups == nil {
-		if n := b.Calibration.NCal; infinite(n) {
+		if n := b.Calibration.IntervalRows(); infinite(n) {
 			printf(w, "note: intervals at level %g are infinite, because %s are too few\n", level, rows.Count(n, "calibration row"))
 		}
 		return
