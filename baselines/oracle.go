@@ -8,6 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/logistic"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -47,7 +48,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	}
 	scale, _ := mlp.NewStandard(all)
 	scale.Apply(all, all)
-	w, b, err := logistic{all, in.Rows, p.Float("lambda")}.solve(ctx)
+	w, b, err := logistic.Problem{X: all, Negatives: in.Rows, Lambda: p.Float("lambda")}.Solve(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("logistic regression: %w", err)
 	}
@@ -61,7 +62,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 
 func (s *oracle) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
-		dst[i] = logOdds(row(b.Features, i), s.Weight, s.Bias)
+		dst[i] = logistic.LogOdds(row(b.Features, i), s.Weight, s.Bias)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package baselines
+package logistic
 
 import (
 	"math"
@@ -8,9 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestLogisticIsAMinimum checks that the loss increases if the solution is moved along any
+// TestSolveFindsMinimum checks that the loss increases if the solution is moved along any
 // axis.
-func TestLogisticIsAMinimum(t *testing.T) {
+func TestSolveFindsMinimum(t *testing.T) {
 	const n, h, negatives, lambda = 200, 3, 80, .5
 	r := rand.New(rand.NewPCG(7, 8))
 	x := rows.New(n, h)
@@ -20,7 +20,7 @@ func TestLogisticIsAMinimum(t *testing.T) {
 			x.Data[i]++
 		}
 	}
-	w, b, err := logistic{x, negatives, lambda}.solve(t.Context())
+	w, b, err := Problem{x, negatives, lambda}.Solve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestLogisticIsAMinimum(t *testing.T) {
 			if i >= negatives {
 				sign = -1
 			}
-			sum += math.Log1p(math.Exp(sign * logOdds(rows.Row(x, i), p[:h], p[h])))
+			sum += math.Log1p(math.Exp(sign * LogOdds(rows.Row(x, i), p[:h], p[h])))
 		}
 		for _, v := range p[:h] {
 			square += v * v

@@ -1,4 +1,5 @@
-package baselines
+// Package logistic solves penalised logistic regressions with two classes.
+package logistic
 
 import (
 	"context"
@@ -8,28 +9,29 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// logOdds returns x·w + b.
-func logOdds(x []float32, w []float64, b float64) float64 {
+// LogOdds returns x·w + b.
+func LogOdds(x []float32, w []float64, b float64) float64 {
 	for j, v := range x {
 		b += float64(v) * w[j]
 	}
 	return b
 }
 
-// logistic is a logistic regression problem with n rows x. The first rows, whose number is
-// negatives, belong to class 0, and the rest to class 1. The solution w and b minimises (Σ
-// ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n, with + for class 0.
-type logistic struct {
-	x         blas32.General
-	negatives int
-	lambda    float64
+// Problem is a logistic regression problem with n rows X. The first rows, whose number is
+// Negatives, belong to class 0, and the rest to class 1. The solution w and b minimises (Σ
+// ln(1+exp(∓(x·w+b))) + Lambda·½‖w‖²) / n, with + for class 0.
+type Problem struct {
+	X         blas32.General
+	Negatives int
+	Lambda    float64
 }
 
-// solve returns the solution w and b.
-func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error) {
+// Solve returns the solution w and b.
+func (l Problem) Solve(ctx context.Context) (w []float64, b float64, err error) {
 	var lastGradient float64
 	problem := optimize.Problem{
 		Func: func(w []float64) float64 { return l.loss(w, nil) },
@@ -45,7 +47,7 @@ func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error)
 		},
 	}
 	settings := &optimize.Settings{GradientThreshold: 1e-9, Converger: &optimize.FunctionConverge{Relative: 1e-15, Iterations: 20}, MajorIterations: 2000}
-	result, err := optimize.Minimize(problem, make([]float64, l.x.Cols+1), settings, &optimize.LBFGS{})
+	result, err := optimize.Minimize(problem, make([]float64, l.X.Cols+1), settings, &optimize.LBFGS{})
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}
@@ -53,18 +55,18 @@ func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error)
 	if err != nil && !(lastGradient < 1e-5) {
 		return nil, 0, err
 	}
-	return result.X[:l.x.Cols], result.X[l.x.Cols], nil
+	return result.X[:l.X.Cols], result.X[l.X.Cols], nil
 }
 
 // loss returns the loss and, if g is not nil, writes its gradient to g.
-func (l logistic) loss(w, g []float64) float64 {
-	h, n := l.x.Cols, float64(l.x.Rows)
+func (l Problem) loss(w, g []float64) float64 {
+	h, n := l.X.Cols, float64(l.X.Rows)
 	clear(g)
 	var sum float64
-	for i := range l.x.Rows {
-		x := row(l.x, i)
-		z, label := logOdds(x, w[:h], w[h]), 1.0
-		if i < l.negatives {
+	for i := range l.X.Rows {
+		x := rows.Row(l.X, i)
+		z, label := LogOdds(x, w[:h], w[h]), 1.0
+		if i < l.Negatives {
 			label = 0
 		}
 		sum += max(z, 0) - label*z + math.Log1p(math.Exp(-math.Abs(z)))
@@ -77,9 +79,9 @@ func (l logistic) loss(w, g []float64) float64 {
 		}
 		g[h] += d
 	}
-	sum += l.lambda / 2 * dense.SquaredNorm(w[:h])
+	sum += l.Lambda / 2 * dense.SquaredNorm(w[:h])
 	if g != nil {
-		floats.AddScaled(g[:h], l.lambda/n, w[:h])
+		floats.AddScaled(g[:h], l.Lambda/n, w[:h])
 	}
 	return sum / n
 }
