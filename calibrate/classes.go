@@ -12,7 +12,7 @@ import (
 // ClassCalibration holds the probabilities that a classifier gave the true class of each
 // calibration row: the softmax of its logits at temperature 1. Classes are ranked by their
 // logits, and classes with equal logits by their index. All fields have one entry for each
-// calibration row.
+// calibration row, except that Weights may be nil.
 //
 // ClassCalibration is enough to calibrate prediction sets, selective prediction and
 // Venn–Abers bounds, so the score and the level can be chosen after the fit.
@@ -23,6 +23,10 @@ type ClassCalibration struct {
 	Ranks  []int     // number of classes that rank above the true one
 	Top    []float64 // largest probability of any class
 	Grown  []float64 // total probability of the classes that an ordinal set adds before the true class
+	// Weights holds the weight of each row if new rows come from another distribution: see
+	// WeightedConformal. Sets.WithWeight then sets the weight of a new row. Nil gives all rows
+	// the same weight. Selective refuses weights, and VennAbers ignores them.
+	Weights []float64
 }
 
 // NewClassCalibration ranks the true class of each calibration row among all classes.

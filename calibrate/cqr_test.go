@@ -13,7 +13,7 @@ func TestCQRMargin(t *testing.T) {
 	lo := []float64{0, 0, 0, 0}
 	hi := []float64{1, 1, 1, 1}
 	y := []float64{0.5, -2, 1.25, 0.9}
-	c, err := newJointBox(symmetricIntervals(lo, hi), y, 1)
+	c, err := newJointBox(symmetricIntervals(lo, hi), y, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestCQRMargin(t *testing.T) {
 	for _, tt := range []struct{ alpha, margin float64 }{
 		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
 	} {
-		if got := Conformal(c).Threshold(hypothesis.Forgive(tt.alpha)); got != tt.margin {
+		if got := (Conformal{c.Scores}).Threshold(hypothesis.Forgive(tt.alpha)); got != tt.margin {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
@@ -40,7 +40,7 @@ func TestCQRMargin(t *testing.T) {
 	if a, b := interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("interval [%v, %v], want the whole line", a, b)
 	}
-	if _, err := newJointBox(symmetricIntervals(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
+	if _, err := newJointBox(symmetricIntervals(lo, hi), []float64{0, 0, math.NaN(), 0}, 1, nil); err == nil {
 		t.Error("NaN was accepted")
 	}
 }

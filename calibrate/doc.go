@@ -14,6 +14,9 @@
 // on the input. ByGroup, ByClass and ByCluster make it conditional on the group, the class
 // or the cluster. The guarantee does not hold for rows that the model was trained on.
 //
+// If new rows have other inputs than the calibration rows, weights of the calibration rows
+// can restore the guarantee: see WeightedConformal and DensityRatio.
+//
 // Calibration scores tie if targets or quantiles take few values, or if the true class of
 // many rows ranks first. Plain intervals and sets then cover more often than guaranteed.
 // Smoothed ones cover exactly as often as guaranteed, because a random number for each row

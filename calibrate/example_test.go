@@ -1,6 +1,7 @@
 package calibrate_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -123,4 +124,49 @@ func ExampleMonitor() {
 	// Output:
 	// drift after 1000 rows: false
 	// drift after 1020 rows: true
+}
+
+func ExampleNewDensityRatio() {
+	// Example: the scores of rows grow with their only feature, and new rows have a larger
+	// feature than calibration rows. Weights correct for this shift.
+	r := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int, mean float64) blas32.General {
+		x := blas32.General{Rows: n, Cols: 1, Stride: 1, Data: make([]float32, n)}
+		for i := range x.Data {
+			x.Data[i] = float32(mean + r.NormFloat64())
+		}
+		return x
+	}
+	calibration, target := draw(1000, 0), draw(1000, 1)
+	scores := make([]float64, calibration.Rows)
+	for i, x := range calibration.Data {
+		scores[i] = float64(x)
+	}
+	ratio, weights, err := calibrate.NewDensityRatio(context.Background(), calibration, target, 0)
+	if err != nil {
+		panic(err)
+	}
+	plain, err := calibrate.NewConformal(scores)
+	if err != nil {
+		panic(err)
+	}
+	weighted, err := calibrate.NewWeightedConformal(scores, weights)
+	if err != nil {
+		panic(err)
+	}
+	fresh := draw(1000, 1)
+	alarms, weightedAlarms := 0, 0
+	for _, x := range fresh.Data {
+		if plain.PValue(float64(x)) <= 0.1 {
+			alarms++
+		}
+		if weighted.PValue(float64(x), ratio.Of([]float32{x})) <= 0.1 {
+			weightedAlarms++
+		}
+	}
+	fmt.Printf("%d weighted rows are worth %.0f rows\n", len(weights), calibrate.EffectiveSampleSize(weights))
+	fmt.Printf("false alarms in 1000 rows at 0.1: %d without weights, %d with weights\n", alarms, weightedAlarms)
+	// Output:
+	// 1000 weighted rows are worth 371 rows
+	// false alarms in 1000 rows at 0.1: 378 without weights, 99 with weights
 }

@@ -81,6 +81,7 @@ type Intervals struct {
 	rectifiers []rectifier // one for each target
 	boxes      []jointBox  // if intervals have two ends: one for each target or, if joint, one for all targets
 	oneSided   []oneSided  // if intervals have one end: one for each target
+	weight     float64     // weight of the row to predict, if calibration rows have weights
 }
 
 // NewIntervals calibrates intervals that miss with probability at most α. Intervals with
@@ -104,6 +105,12 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		if len(q.Y) != len(targets[0].Y) {
 			return v, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", t, len(q.Y), len(targets[0].Y))
 		}
+		if t > 0 && !slices.Equal(q.Weights, targets[0].Weights) {
+			return v, fmt.Errorf("the calibration rows of target %d have other weights than those of target 0", t)
+		}
+		if q.Weights != nil && o.Smoothed {
+			return v, errors.New("smoothed intervals cannot have weights: choose one of the two")
+		}
 	}
 	switch {
 	case o.Side != "" && o.Side != conformal.Lower && o.Side != conformal.Upper:
@@ -115,7 +122,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	case o.Side != "" && o.Score != "":
 		return v, errors.New("intervals with one end have no choice of score: choose a side or a score")
 	}
-	v = Intervals{options: o, alpha: alpha}
+	v = Intervals{options: o, alpha: alpha, weight: math.Inf(1)}
 	if v.targets, v.rectifiers, err = o.fitRectifiers(targets, alpha); err != nil {
 		return v, err
 	}
@@ -146,6 +153,14 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	return v, nil
 }
 
+// WithWeight returns the intervals for a row with this weight: see WeightedConformal. Without
+// a call of WithWeight, the weight counts as +Inf and intervals are infinite. WithWeight has no
+// effect if the calibration rows have no weights.
+func (v Intervals) WithWeight(weight float64) Intervals {
+	v.weight = weight
+	return v
+}
+
 // Predict writes the ends of each target's interval for one row. quantiles[t] holds the
 // predicted quantiles of target t at its levels. row is the row number, which selects the
 // random numbers of smoothed intervals. Smoothed ends are rounded to float32, like targets.
@@ -165,7 +180,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 			base = append(base, v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t]))
 			continue
 		}
-		end := v.oneSided[t].bound(q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)), v.alpha, tau(t))
+		end := v.oneSided[t].bound(q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)), v.alpha, tau(t), v.weight)
 		if v.options.Side == conformal.Lower {
 			lower[t] = end
 		} else {
@@ -174,7 +189,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 	for b, box := range v.boxes {
 		targets := len(v.targets) / len(v.boxes) // number of targets in a box
-		box.ends(lower[b*targets:], upper[b*targets:], base[b*targets:(b+1)*targets], v.alpha, tau(b))
+		box.ends(lower[b*targets:], upper[b*targets:], base[b*targets:(b+1)*targets], v.alpha, tau(b), v.weight)
 	}
 	if v.options.Smoothed {
 		for t := range lower {

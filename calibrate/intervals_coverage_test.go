@@ -94,7 +94,7 @@ func TestOneSidedCoverage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				bound := o.bound(q.quantile(grid(x), sidedLevel(side, alpha)), alpha, 0)
+				bound := o.bound(q.quantile(grid(x), sidedLevel(side, alpha)), alpha, 0, 0)
 				if side == "lower" && bound <= y || side == "upper" && y <= bound {
 					count[a]++
 				}
@@ -132,7 +132,7 @@ func TestJointCoverage(t *testing.T) {
 	all, first := 0, 0
 	for range repeats {
 		lo, hi, y := drawRows(n + 1)
-		j, err := newJointBox(intervalsByWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
+		j, err := newJointBox(intervalsByWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

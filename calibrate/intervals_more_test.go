@@ -10,21 +10,21 @@ import (
 var nan, inf = math.NaN(), math.Inf(1)
 
 func TestOneSided(t *testing.T) {
-	o, err := newOneSided("upper", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err := newOneSided("upper", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ alpha, want float64 }{{0.1, inf}, {0.2, 13}, {0.4, 12}, {0.8, 9}, {1, -inf}} {
-		if got := o.bound(10, tt.alpha, 0); got != tt.want {
+		if got := o.bound(10, tt.alpha, 0, 0); got != tt.want {
 			t.Errorf("upper bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
-	o, err = newOneSided("lower", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2})
+	o, err = newOneSided("lower", []float64{0, 0, 0, 0}, []float64{3, -1, 0.5, 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ alpha, want float64 }{{0.1, -inf}, {0.2, 9}, {0.4, 10.5}} {
-		if got := o.bound(10, tt.alpha, 0); got != tt.want {
+		if got := o.bound(10, tt.alpha, 0, 0); got != tt.want {
 			t.Errorf("lower bound at %v is %v, want %v", tt.alpha, got, tt.want)
 		}
 	}
@@ -54,7 +54,7 @@ func intervalsByWidth(lo, hi []float64) []baseInterval {
 
 func boxEnds(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper []float64) {
 	lower, upper = make([]float64, len(base)), make([]float64, len(base))
-	j.ends(lower, upper, base, alpha, tau)
+	j.ends(lower, upper, base, alpha, tau, 0)
 	return lower, upper
 }
 
@@ -62,7 +62,7 @@ func boxEnds(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper 
 // target, and +Inf otherwise. The lower end of a box must not exceed its upper end, for
 // margins of either sign.
 func TestJointWithoutWidth(t *testing.T) {
-	j, err := newJointBox(intervalsByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
+	j, err := newJointBox(intervalsByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,9 +194,9 @@ func TestIntervalErrors(t *testing.T) {
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	short, empty := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
-		"one-sided":      func() error { _, err := newOneSided("lower", ones, nanTarget); return err },
-		"joint":          func() error { _, err := newJointBox(intervalsByWidth(ones, ones), nanTarget, 1); return err },
-		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, ones), ones, 1); return err },
+		"one-sided":      func() error { _, err := newOneSided("lower", ones, nanTarget, nil); return err },
+		"joint":          func() error { _, err := newJointBox(intervalsByWidth(ones, ones), nanTarget, 1, nil); return err },
+		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, ones), ones, 1, nil); return err },
 		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.calibrateBox(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
 			_, err := IntervalOptions{Joint: true}.calibrateBox([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))

@@ -110,12 +110,12 @@ func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalib
 func TestOneSidedReference(t *testing.T) {
 	r := readIntervals(t)
 	for side, want := range map[string][]float64{"lower": r.LowerBounds, "upper": r.UpperBounds} {
-		o, err := newOneSided(side, r.Predicted, r.Y)
+		o, err := newOneSided(side, r.Predicted, r.Y, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range r.New {
-			checkNear(t, string(side)+" bound", o.bound(p, 0.1, 0), want[i], 1e-12)
+			checkNear(t, string(side)+" bound", o.bound(p, 0.1, 0, 0), want[i], 1e-12)
 		}
 	}
 }
@@ -142,11 +142,11 @@ func TestPredictiveSystemReference(t *testing.T) {
 func TestJointReference(t *testing.T) {
 	j := readIntervals(t).Joint
 	n := len(j.Y)
-	c, err := newJointBox(intervalsByWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
+	c, err := newJointBox(intervalsByWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkNear(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
+	checkNear(t, "margin", (Conformal{c.Scores}).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
 		lo, hi := boxEnds(c, intervalsByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {

@@ -18,12 +18,15 @@ import (
 //
 // Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction Bands for
 // Multivariate Functional Data, section 3, for finitely many targets and the score "cqr".
-type jointBox struct{ Scores []float64 }
+type jointBox struct {
+	Scores   []float64
+	weighted *WeightedConformal // the same scores with their weights; nil without weights
+}
 
 // newJointBox computes the scores of calibration rows. base and y hold the uncalibrated
 // intervals and the targets of all rows, n×targets and row-major. newJointBox returns an
-// error if a score is NaN or if quantiles cross.
-func newJointBox(base []baseInterval, y []float64, targets int) (jointBox, error) {
+// error if a score is NaN or if quantiles cross. weights is nil if all rows weigh the same.
+func newJointBox(base []baseInterval, y []float64, targets int, weights []float64) (jointBox, error) {
 	largest := make([]float64, len(y)/targets)
 	for i := range largest {
 		largest[i] = math.Inf(-1)
@@ -38,16 +41,17 @@ func newJointBox(base []baseInterval, y []float64, targets int) (jointBox, error
 			largest[i] = max(largest[i], score)
 		}
 	}
-	scores, err := sortedCopy(largest)
-	return jointBox{scores}, err
+	scores, weighted, err := sortWeighted(largest, weights)
+	return jointBox{scores, weighted}, err
 }
 
 // ends writes the ends of the box at α for one row. base holds the row's uncalibrated
 // interval for each target. Ends are rounded inwards and smoothed as
 // IntervalOptions.Smoothed describes. The same τ opens or closes all intervals of the box.
-// A box is empty if one of its intervals is empty.
-func (j jointBox) ends(lower, upper []float64, base []baseInterval, alpha, tau float64) {
-	limit := smoothedThreshold(j.Scores, alpha, tau)
+// A box is empty if one of its intervals is empty. weight is the weight of the row, if rows
+// have weights.
+func (j jointBox) ends(lower, upper []float64, base []baseInterval, alpha, tau, weight float64) {
+	limit := thresholdAt(j.Scores, j.weighted, alpha, tau, weight)
 	for t, c := range base {
 		lower[t], upper[t] = limit.lowerEnd(c.lo, c.lowerUnit), limit.upperEnd(c.hi, c.upperUnit)
 		if tau == 0 && lower[t] > upper[t] {
@@ -73,5 +77,5 @@ func (o IntervalOptions) calibrateBox(targets []QuantileCalibration, alpha float
 			base[i*t+k], y[i*t+k] = o.baseInterval(q, q.row(i), alpha, rectifiers[k]), float64(q.Y[i])
 		}
 	}
-	return newJointBox(base, y, t)
+	return newJointBox(base, y, t, targets[0].Weights)
 }

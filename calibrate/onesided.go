@@ -19,13 +19,15 @@ import (
 // Reference: Romano, Patterson & Candès (2019), Conformalized Quantile Regression, theorem
 // 2, for one side.
 type oneSided struct {
-	Side   string
-	Scores []float64
+	Side     string
+	Scores   []float64
+	weighted *WeightedConformal // the same scores with their weights; nil without weights
 }
 
 // newOneSided computes the scores from the predicted quantiles and the targets of the
-// calibration rows. It returns an error if a score is NaN.
-func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
+// calibration rows. It returns an error if a score is NaN. weights is nil if all rows weigh
+// the same.
+func newOneSided(side string, quantiles, y, weights []float64) (oneSided, error) {
 	scores := make([]float64, len(y))
 	for i := range y {
 		scores[i] = sidedScore(side, quantiles[i], y[i])
@@ -33,8 +35,8 @@ func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 			return oneSided{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
 		}
 	}
-	s, err := sortedCopy(scores)
-	return oneSided{Side: side, Scores: s}, err
+	s, weighted, err := sortWeighted(scores, weights)
+	return oneSided{side, s, weighted}, err
 }
 
 // sidedScore returns how far y lies outside the interval that ends at the quantile, rounded up.
@@ -47,9 +49,10 @@ func sidedScore(side string, quantile, y float64) float64 {
 
 // bound returns the calibrated bound of a row with this predicted quantile. The bound is
 // rounded inwards, and smoothed by τ as IntervalOptions.Smoothed describes. If there are
-// too few calibration rows for α, it is −Inf for "lower" and +Inf for "upper".
-func (o oneSided) bound(quantile, alpha, tau float64) float64 {
-	limit := smoothedThreshold(o.Scores, alpha, tau)
+// too few calibration rows for α, it is −Inf for "lower" and +Inf for "upper". weight is the
+// weight of the row, if rows have weights.
+func (o oneSided) bound(quantile, alpha, tau, weight float64) float64 {
+	limit := thresholdAt(o.Scores, o.weighted, alpha, tau, weight)
 	if o.Side == conformal.Lower {
 		return limit.lowerEnd(quantile, 1)
 	}
@@ -73,5 +76,5 @@ func (q QuantileCalibration) calibrateSide(side string, alpha float64) (oneSided
 	for i, v := range q.Y {
 		quantiles[i], y[i] = q.quantile(q.row(i), sidedLevel(side, alpha)), float64(v)
 	}
-	return newOneSided(side, quantiles, y)
+	return newOneSided(side, quantiles, y, q.Weights)
 }

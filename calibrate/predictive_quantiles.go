@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"errors"
 	"math"
 	"sort"
 
@@ -24,6 +25,9 @@ import (
 func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distribution, error) {
 	if err := q.check(); err != nil {
 		return nil, err
+	}
+	if q.Weights != nil {
+		return nil, errors.New("predictive distributions cannot have weights: calibrate without weights")
 	}
 	scores := make([]float64, len(q.Y))
 	for i, y := range q.Y {

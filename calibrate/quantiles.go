@@ -12,11 +12,19 @@ type QuantileCalibration struct {
 	Levels []float64 // increasing, in (0,1)
 	Grid   []float32 // predicted quantiles of n rows, n×len(Levels), increasing in each row
 	Y      []float32 // true values of the target, one for each row
+	// Weights holds the weight of each row if new rows come from another distribution: see
+	// WeightedConformal. Intervals.WithWeight then sets the weight of a new row. Nil gives all
+	// rows the same weight.
+	Weights []float64
 }
 
-// check returns an error if the lengths of the fields differ, or if the levels are invalid.
+// check returns an error if the lengths of the fields differ, or if levels or weights are
+// invalid.
 func (q QuantileCalibration) check() error {
-	return quantile.Check(q.Levels, len(q.Grid), len(q.Y))
+	if err := quantile.Check(q.Levels, len(q.Grid), len(q.Y)); err != nil || q.Weights == nil {
+		return err
+	}
+	return checkWeights(q.Weights, len(q.Y))
 }
 
 // row returns the quantiles of calibration row i.
@@ -28,6 +36,14 @@ func (q QuantileCalibration) row(i int) []float32 {
 // Levels.
 func (q QuantileCalibration) quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
+}
+
+// add adds row i of another calibration with the same levels.
+func (q *QuantileCalibration) add(from QuantileCalibration, i int) {
+	q.Grid, q.Y = append(q.Grid, from.row(i)...), append(q.Y, from.Y[i])
+	if from.Weights != nil {
+		q.Weights = append(q.Weights, from.Weights[i])
+	}
 }
 
 // ByGroup divides the calibration rows by group. groups[i] is the group of row i. Intervals
@@ -51,7 +67,7 @@ func (q QuantileCalibration) ByGroup(groups []string) map[string]QuantileCalibra
 	for i, g := range groups {
 		part := parts[g]
 		part.Levels = q.Levels
-		part.Grid, part.Y = append(part.Grid, q.row(i)...), append(part.Y, q.Y[i])
+		part.add(q, i)
 		parts[g] = part
 	}
 	return parts

@@ -99,7 +99,7 @@ func (r rectifier) estimate(row []float32) float64 {
 func (q QuantileCalibration) rows(indices []int) QuantileCalibration {
 	part := QuantileCalibration{Levels: q.Levels}
 	for _, i := range indices {
-		part.Grid, part.Y = append(part.Grid, q.row(i)...), append(part.Y, q.Y[i])
+		part.add(q, i)
 	}
 	return part
 }

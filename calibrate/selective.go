@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -49,6 +50,9 @@ const (
 func (c ClassCalibration) Selective(candidates []bool, epsilon float64) (Selective, error) {
 	if err := checkLevel("error rate", epsilon); err != nil {
 		return Selective{}, err
+	}
+	if c.Weights != nil {
+		return Selective{}, errors.New("the error rate of accepted rows has no bound for weighted calibration rows: calibrate without weights")
 	}
 	if candidates != nil && len(candidates) != len(c.Labels) {
 		return Selective{}, fmt.Errorf("candidates has %d entries for %d calibration rows: the numbers must be equal", len(candidates), len(c.Labels))

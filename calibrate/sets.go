@@ -118,16 +118,19 @@ func (o SetOptions) score(c rankedClass, fraction float64) float64 {
 // Sets computes prediction sets, which contain the true class with probability 1−α.
 type Sets struct {
 	options SetOptions
+	alpha   float64
 	parts   []setPart // one for all classes, one for each class, or one for each cluster
 	cluster []int     // the cluster of each class
 	largest float64   // the largest threshold of any part
+	weight  float64   // weight of the row to predict, if calibration rows have weights
 }
 
 // setPart holds the threshold of a class, a cluster or all classes, and the sorted scores from
 // which the threshold was computed.
 type setPart struct {
 	randomThreshold
-	scores []float64
+	scores   []float64
+	weighted *WeightedConformal // the same scores with their weights; nil without weights
 }
 
 // Sets calibrates prediction sets that miss the true class with probability at most α. The
@@ -152,31 +155,56 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	case o.Score == conformal.Ordinal && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets need one threshold for all classes, or they would have gaps: choose another score to calibrate by class or by cluster")
 	}
+	if c.Weights != nil {
+		if o.Smoothed {
+			return Sets{}, errors.New("smoothed sets cannot have weights: choose one of the two")
+		}
+		if err := checkWeights(c.Weights, len(c.Labels)); err != nil {
+			return Sets{}, err
+		}
+	}
 	scores := c.Scores(o)
-	s := Sets{options: o, largest: math.Inf(-1)}
+	s := Sets{options: o, alpha: alpha}
 	var used []bool
 	if o.ByCluster && len(scores) > 0 {
 		s.cluster, used = clusterClasses(c.Labels, scores, alpha, o.Seed)
 	}
-	parts := make([][]float64, 1)
+	parts, weights := make([][]float64, 1), make([][]float64, 1)
 	for i, label := range c.Labels {
 		part := s.partIndex(label)
 		for len(parts) <= part {
-			parts = append(parts, nil)
+			parts, weights = append(parts, nil), append(weights, nil)
 		}
 		if used == nil || !used[i] {
 			parts[part] = append(parts[part], scores[i])
+			if c.Weights != nil {
+				weights[part] = append(weights[part], c.Weights[i])
+			}
 		}
 	}
-	for _, scores := range parts {
-		sorted, err := sortedCopy(scores)
+	for k, scores := range parts {
+		sorted, weighted, err := sortWeighted(scores, weights[k])
 		if err != nil {
 			return Sets{}, err
 		}
-		part := setPart{randomThresholdAt(sorted, alpha), sorted}
-		s.parts, s.largest = append(s.parts, part), max(s.largest, part.score)
+		s.parts = append(s.parts, setPart{randomThresholdAt(sorted, alpha), sorted, weighted})
 	}
-	return s, nil
+	return s.WithWeight(math.Inf(1)), nil
+}
+
+// WithWeight returns the sets for a row with this weight: see WeightedConformal. Without a
+// call of WithWeight, the weight counts as +Inf and sets contain all classes. WithWeight has
+// no effect if the calibration rows have no weights.
+func (s Sets) WithWeight(weight float64) Sets {
+	s.parts, s.largest, s.weight = slices.Clone(s.parts), math.Inf(-1), weight
+	for k := range s.parts {
+		part := &s.parts[k]
+		if part.weighted != nil {
+			part.randomThreshold = part.weighted.closedThreshold(s.alpha, weight)
+		}
+		s.largest = max(s.largest, part.score)
+	}
+	return s
 }
 
 // Part returns the index of the part in which a class is calibrated, and the number of
@@ -311,11 +339,19 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 		for ; candidate.rank < len(z); candidate.rank++ {
 			c := order.next()
 			candidate.p = p.Of(z[c], 1)
-			all[i*logits.Cols+c] = Conformal{s.partOf(c).scores}.PValue(s.options.score(candidate, tau))
+			all[i*logits.Cols+c] = s.partOf(c).pValue(s.options.score(candidate, tau), s.weight)
 			candidate.above += candidate.p
 		}
 	}
 	return all
+}
+
+// pValue returns the p-value of a score for a row with this weight, if rows have weights.
+func (p setPart) pValue(score, weight float64) float64 {
+	if p.weighted != nil {
+		return p.weighted.PValue(score, weight)
+	}
+	return Conformal{p.scores}.PValue(score)
 }
 
 // order returns the order in which scores add the probabilities of classes.

@@ -35,7 +35,7 @@ func columns(rows []tiedRow, t int) (lo, hi, y []float64) {
 var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool{
 	"interval": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 		lo, hi, y := columns(rows, 0)
-		c, err := newJointBox(symmetricIntervals(lo, hi), y, 1)
+		c, err := newJointBox(symmetricIntervals(lo, hi), y, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alph
 		for _, r := range rows {
 			all = append(all, uneven(r)...)
 		}
-		j, err := newJointBox(all, y, 1)
+		j, err := newJointBox(all, y, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,13 +70,13 @@ var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alph
 
 func sideCovers(t *testing.T, side string, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 	lo, _, y := columns(rows, 0)
-	o, err := newOneSided(side, lo, y)
+	o, err := newOneSided(side, lo, y, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := o.bound(row.lo[0], alpha, 0)
+	bound := o.bound(row.lo[0], alpha, 0, 0)
 	if tau >= 0 {
-		bound = o.bound(row.lo[0], alpha, tau)
+		bound = o.bound(row.lo[0], alpha, tau, 0)
 	}
 	if side == "lower" {
 		return bound <= row.y[0]
@@ -89,7 +89,7 @@ func boxCovers(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bo
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
 	}
-	j, err := newJointBox(intervalsByWidth(lo, hi), y, 2)
+	j, err := newJointBox(intervalsByWidth(lo, hi), y, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestSmoothedEnds(t *testing.T) {
 	// of the tied scores. A new row with the score 1 has four possible places among them.
 	// Three places come before the fourth score, so the new row is covered in three of four
 	// cases.
-	c, err := newJointBox(symmetricIntervals([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
+	c, err := newJointBox(symmetricIntervals([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestSmoothedEnds(t *testing.T) {
 	if a, b := calibratedInterval(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	pointBox, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
+	pointBox, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

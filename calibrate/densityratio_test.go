@@ -1,0 +1,152 @@
+package calibrate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// tilted draws rows of independent normal features with deviation 1. The first feature has
+// mean tilt, and the others have mean 0. Rows with a tilt and rows without have the ratio
+// exp(tilt·x − tilt²/2) of densities, where x is the first feature.
+func tilted(r *rand.Rand, n, h int, tilt float64) blas32.General {
+	x := rows.New(n, h)
+	for i := range x.Data {
+		x.Data[i] = float32(r.NormFloat64())
+	}
+	for i := range n {
+		rows.Row(x, i)[0] += float32(tilt)
+	}
+	return x
+}
+
+// targetOf draws the target of a row with first feature x. Its deviation grows with x, so
+// intervals of one width cover rows with a large x less often.
+func targetOf(r *rand.Rand, x float32) float64 { return math.Exp(.5*float64(x)) * r.NormFloat64() }
+
+// coverage returns the fraction of intervals at .9 that cover a new row, with true weights,
+// with estimated weights and without weights. Each interval has its own calibration rows.
+func coverage(t *testing.T, n, h, repeats int, tilt float64) (known, estimated, unweighted float64) {
+	t.Helper()
+	const alpha, tests = .1, 200
+	r := rand.New(rand.NewPCG(11, uint64(n)))
+	for range repeats {
+		x, target := tilted(r, n, h, 0), tilted(r, n, h, tilt)
+		scores, weights := make([]float64, n), make([]float64, n)
+		for i := range scores {
+			first := rows.Row(x, i)[0]
+			scores[i], weights[i] = math.Abs(targetOf(r, first)), math.Exp(tilt*float64(first))
+		}
+		plain, _ := NewConformal(scores)
+		exact, err := NewWeightedConformal(scores, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio, weights, err := NewDensityRatio(t.Context(), x, target, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fitted, err := NewWeightedConformal(scores, weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := tilted(r, tests, h, tilt)
+		for i := range tests {
+			row := rows.Row(fresh, i)
+			s := math.Abs(targetOf(r, row[0]))
+			for _, c := range []struct {
+				count *float64
+				p     float64
+			}{{&unweighted, plain.PValue(s)}, {&known, exact.PValue(s, math.Exp(tilt*float64(row[0])))}, {&estimated, fitted.PValue(s, ratio.Of(row))}} {
+				if c.p > alpha {
+					*c.count += 1 / float64(repeats*tests)
+				}
+			}
+		}
+	}
+	return known, estimated, unweighted
+}
+
+// TestCoverageUnderShift checks that weights restore the coverage of .9 that a shift of the
+// inputs destroys, with true and with estimated weights.
+func TestCoverageUnderShift(t *testing.T) {
+	for n, tilt := range map[int]float64{200: .7, 1000: 1} {
+		known, estimated, unweighted := coverage(t, n, 5, 40, tilt)
+		t.Logf("%d calibration rows: %.3f with true weights, %.3f with estimated ones, %.3f without", n, known, estimated, unweighted)
+		if math.Abs(known-.9) > .02 || math.Abs(estimated-.9) > .02 || unweighted > .85 {
+			t.Errorf("%d calibration rows: coverage is %.3f with true weights, %.3f with estimated ones, and %.3f without", n, known, estimated, unweighted)
+		}
+	}
+}
+
+// TestDensityRatio checks estimates against the known ratio of two normal densities. Features
+// have different units, and one is constant.
+func TestDensityRatio(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const n, m, h, tilt = 3000, 1500, 4, .8
+	x, target := tilted(r, n, h, 0), tilted(r, m, h, tilt)
+	for _, matrix := range []blas32.General{x, target} {
+		for i := range matrix.Rows {
+			row := rows.Row(matrix, i)
+			row[0], row[1], row[3] = 100+5*row[0], row[1]/1000, 7
+		}
+	}
+	ratio, weights, err := NewDensityRatio(t.Context(), x, target, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crossFitted, mean float64
+	for i, w := range weights {
+		z := (float64(rows.Row(x, i)[0]) - 100) / 5
+		want := tilt*z - tilt*tilt/2
+		crossFitted += math.Abs(math.Log(w)-want) / n
+		mean += math.Abs(math.Log(ratio.Of(rows.Row(x, i)))-want) / n
+	}
+	if crossFitted > .1 || mean > .1 {
+		t.Errorf("the mean error of the logarithm is %.3f for weights and %.3f for ratios", crossFitted, mean)
+	}
+	again, repeated, err := NewDensityRatio(t.Context(), x, target, 1)
+	if err != nil || !slices.Equal(repeated, weights) || !slices.Equal(again.Coefficients, ratio.Coefficients) {
+		t.Errorf("a second estimate differs, with the error %v", err)
+	}
+	if got := ratio.Of([]float32{1e30, 0, 0, 7}); got != 50 {
+		t.Errorf("the ratio far beyond all rows is %v, not 50", got)
+	}
+	if got := ratio.Of([]float32{0, float32(math.Inf(1)), 0, 7}); !math.IsInf(got, 1) {
+		t.Errorf("the ratio of an infinite feature is %v", got)
+	}
+}
+
+// TestDensityRatioWithoutShift checks that rows from one source get nearly equal weights, even
+// if there are many features.
+func TestDensityRatioWithoutShift(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	_, weights, err := NewDensityRatio(t.Context(), tilted(r, 400, 200, 0), tilted(r, 400, 200, 0), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := EffectiveSampleSize(weights); size < 385 {
+		t.Errorf("the effective sample size of 400 rows is %.1f", size)
+	}
+}
+
+// TestDensityRatioErrors checks rows that give no useful ratio.
+func TestDensityRatioErrors(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	x, infinite := tilted(r, 100, 2, 0), tilted(r, 100, 2, 0)
+	infinite.Data[7] = float32(math.Inf(1))
+	for name, target := range map[string]blas32.General{
+		"few rows": tilted(r, 29, 2, 0), "other features": tilted(r, 100, 3, 0), "far rows": tilted(r, 100, 2, 4), "infinite features": infinite,
+	} {
+		if _, _, err := NewDensityRatio(t.Context(), x, target, 1); err == nil {
+			t.Errorf("%s: no error", name)
+		} else {
+			t.Log(err)
+		}
+	}
+}
