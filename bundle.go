@@ -17,7 +17,7 @@ import (
 )
 
 // format is the newest format version that this package reads.
-const format = 4
+const format = 5
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
@@ -218,6 +218,12 @@ type Calibration struct {
 	// Groups holds the group of each of the IntervalRows calibration rows. It is nil unless
 	// intervals are calibrated by group.
 	Groups []string `json:"-"`
+	// Weights holds the weight of each calibration row, in row order, and Ratio computes the
+	// weight of a new row from its features, which are scaled with Base.Standardised. Both
+	// are nil without FitOptions.TargetRows. Quantiles holds the weights of the IntervalRows
+	// rows too.
+	Weights []float64               `json:"-"`
+	Ratio   *calibrate.DensityRatio `json:"-"`
 }
 
 // IntervalRows returns the number of calibration rows that calibrate intervals.
@@ -231,6 +237,9 @@ func (b *Bundle) Guarantee() string {
 	}
 	switch b.Calibration.HeldOut {
 	case rows.Given:
+		if b.Calibration.Weights != nil {
+			return "guarantees hold approximately for inputs like the target rows, because the weights of the calibration rows are estimated, if the model was not trained on the calibration rows"
+		}
 		return "guarantees hold for inputs that are exchangeable with the calibration rows, if the model was not trained on these"
 	case rows.SplitOff:
 		var effects []string

@@ -63,6 +63,12 @@ type FitOptions struct {
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
+	// TargetRows, if not empty, holds the features of unlabelled rows like those to predict,
+	// whose inputs come from another distribution than the calibration rows. Fit then
+	// estimates weights of the calibration rows, and p-values, intervals and sets use them:
+	// see calibrate.DensityRatio. Calibration rows should then come from the distribution of
+	// the fit rows. Fit returns an error if they are worth fewer than 30 rows.
+	TargetRows blas32.General
 	// MayRetain promises that the rows do not change while the bundle is in use, so that
 	// methods may keep them without a copy: see ood.Training.
 	MayRetain bool
@@ -167,6 +173,10 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			in.Last = &ood.Linear{Weight: w, Bias: bias}
 		}
 	}
+	if err := b.Calibration.weigh(ctx, in, d, b.scaling); err != nil {
+		return nil, err
+	}
+	d.calWeights = b.Calibration.Weights
 	// Check before the fit, which can take a long time, that its result can be saved.
 	if err := cmp.Or(b.manifest(nil).check(), b.Text.check(), checkProfile(b.Profile)); err != nil {
 		return nil, err
@@ -256,6 +266,7 @@ type rowSplit struct {
 	fit, cal               ood.Batch
 	fitTargets, calTargets blas32.General // targets of fit rows and of calibration rows
 	calGroups              []string
+	calWeights             []float64 // nil without target rows
 	heldOut                string
 	unseen                 []bool // which calibration rows have emptier cells than the fit rows; nil if none
 }

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -61,7 +62,7 @@ func (in FitOptions) check() error {
 			return err
 		}
 	}
-	if err := in.checkGroups(intervals); err != nil {
+	if err := cmp.Or(in.checkGroups(intervals), in.checkTargetRows()); err != nil {
 		return err
 	}
 	if in.Cal.Len() == 0 && in.CalTargets.Rows == 0 {

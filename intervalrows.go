@@ -89,6 +89,13 @@ func (d rowSplit) selectCalibration(idx []int) rowSplit {
 		}
 		d.calGroups = groups
 	}
+	if d.calWeights != nil {
+		weights := make([]float64, len(idx))
+		for i, row := range idx {
+			weights[i] = d.calWeights[row]
+		}
+		d.calWeights = weights
+	}
 	return d
 }
 

@@ -205,12 +205,14 @@ func checkScalars(params map[string]any) error {
 }
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
-// programs read files without new contents: a profile, the words of texts in it, and intervals
-// that only some of the calibration rows calibrate.
+// programs read files without new contents: a profile, the words of texts in it, intervals that
+// only some of the calibration rows calibrate, and weights.
 func (b *Bundle) formatVersion() int {
 	switch {
-	case b.Calibration.NInterval > 0:
+	case b.Calibration.Weights != nil:
 		return format
+	case b.Calibration.NInterval > 0:
+		return 4
 	case b.Profile == nil:
 		return 1
 	case !slices.ContainsFunc(b.Profile.Columns, func(c schema.Column) bool { return c.Words != nil }):

@@ -70,6 +70,9 @@ func (c Calibration) state() (rows.State, error) {
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
 	}
+	if c.Weights != nil && c.Ratio != nil {
+		s.Arrays["weights"], s.Arrays["ratio"] = rows.Vector(c.Weights), c.ratioArray()
+	}
 	s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = vector(c.FitHashes), vector(c.CalHashes)
 	if len(c.Quantiles) == 0 {
 		return s, nil
@@ -89,6 +92,9 @@ func (c Calibration) state() (rows.State, error) {
 	t := len(c.Quantiles)
 	s.Arrays["quantiles"] = rows.Array{Shape: []int{t, n, len(levels)}, Data: grid}
 	s.Arrays["targets"] = rows.Array{Shape: []int{t, n}, Data: y}
+	if c.Weights != nil && c.NInterval > 0 {
+		s.Arrays["interval_weights"] = rows.Vector(c.Quantiles[0].Weights)
+	}
 	if c.Groups == nil {
 		return s, nil
 	}
@@ -249,7 +255,7 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 	if c.CalHashes, err = hashesFrom(s, "cal_hashes"); err != nil {
 		return err
 	}
-	if err := c.restoreClasses(s); err != nil {
+	if err := cmp.Or(c.restoreClasses(s), c.restoreWeights(s)); err != nil {
 		return err
 	}
 	if len(levels) == 0 {
@@ -263,9 +269,15 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 		return fmt.Errorf("%w: quantiles of shape %v do not fit targets of shape %v and %d levels",
 			ErrDamaged, grid.Shape, y.Shape, len(levels))
 	}
+	weights := c.Weights
+	if _, exists := s.Arrays["interval_weights"]; exists {
+		if weights, err = s.Float64s("interval_weights"); err != nil {
+			return fmt.Errorf("%w: calibration: %w", ErrDamaged, err)
+		}
+	}
 	n, l := y.Shape[1], len(levels)
 	for t := range y.Shape[0] {
-		target := calibrate.QuantileCalibration{Levels: levels, Grid: q[t*n*l : (t+1)*n*l], Y: v[t*n : (t+1)*n]}
+		target := calibrate.QuantileCalibration{Levels: levels, Grid: q[t*n*l : (t+1)*n*l], Y: v[t*n : (t+1)*n], Weights: weights}
 		if err := quantile.Check(levels, len(target.Grid), n); err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
@@ -334,7 +346,7 @@ func (b *Bundle) checkParts() error {
 	if len(c.OOD) != rows {
 		return fmt.Errorf("%d scores of calibration rows, but there must be %d", len(c.OOD), rows)
 	}
-	if err := cmp.Or(b.checkClasses(), c.checkSamples()); err != nil {
+	if err := cmp.Or(b.checkClasses(), c.checkSamples(), b.checkWeights()); err != nil {
 		return err
 	}
 	switch {

@@ -273,6 +273,7 @@ type Predictor struct {
 	calibrated     map[string]*groupCalibration       // by group; the key is "" without groups; nil without an interval model
 	unseenGroup    *groupCalibration                  // for groups without calibration rows
 	ood            []calibrate.Conformal              // one entry for all rows or, with FlagByClass, one for each predicted class
+	weighted       []calibrate.WeightedConformal      // the same scores with their weights; nil without weights
 	sets           *calibrate.Sets                    // nil unless prediction sets are requested
 	selective      *calibrate.Selective               // nil without MaxError
 	vennAbers      func(top float64) (p0, p1 float64) // computes confidence bounds; nil unless they are requested
@@ -286,7 +287,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if err := b.checkFitted(); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o)); err != nil {
+	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o), b.checkWeighted(o)); err != nil {
 		return nil, err
 	}
 	o.Level, o.Alpha = cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Alpha, b.Calibration.Alpha)
@@ -484,7 +485,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 // calibrateFlags prepares the calibration scores from which p-values are computed.
 func (p *Predictor) calibrateFlags() error {
 	c := p.bundle.Calibration
-	parts := [][]float64{c.OOD}
+	parts, weights := [][]float64{c.OOD}, [][]float64{c.Weights}
 	if p.o.FlagByClass {
 		switch {
 		case len(c.OOD) == 0:
@@ -493,16 +494,28 @@ func (p *Predictor) calibrateFlags() error {
 			return errors.New("p-values by class need a classifier and calibration rows with logits")
 		}
 		parts = make([][]float64, slices.Max(c.Predicted)+1)
+		weights = make([][]float64, len(parts))
 		for i, class := range c.Predicted {
 			parts[class] = append(parts[class], c.OOD[i])
+			if c.Weights != nil {
+				weights[class] = append(weights[class], c.Weights[i])
+			}
 		}
 	}
-	for _, scores := range parts {
+	for k, scores := range parts {
 		conformal, err := calibrate.NewConformal(scores)
 		if err != nil {
 			return err
 		}
 		p.ood = append(p.ood, conformal)
+		if c.Weights == nil || len(c.OOD) == 0 {
+			continue
+		}
+		weighted, err := calibrate.NewWeightedConformal(scores, weights[k])
+		if err != nil {
+			return err
+		}
+		p.weighted = append(p.weighted, weighted)
 	}
 	return nil
 }
@@ -516,7 +529,8 @@ func (p *Predictor) Options() PredictOptions { return p.o }
 
 // Conformal returns the calibration scores that a row with this predicted class is compared
 // with. These are the scores of all calibration rows or, with FlagByClass, of the calibration
-// rows with the same predicted class. The result is empty without a detector.
+// rows with the same predicted class. The result is empty without a detector. It has no
+// weights, so p-values differ from Prediction.PValue if there are Calibration.Weights.
 func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:
@@ -549,8 +563,9 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	if len(p.bundle.Calibration.OOD) == 0 {
 		return nil
 	}
+	weights := p.weights(r)
 	for i, s := range scores {
-		v := p.Conformal(out[i].Class).PValue(s)
+		v := p.pValue(out[i].Class, s, i, weights)
 		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil

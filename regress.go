@@ -131,6 +131,7 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 	}
 	bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
 	lower, upper := make([]float64, q.Targets), make([]float64, q.Targets)
+	weights := p.weights(r)
 	unknown = make([]bool, len(out))
 	for i := range out {
 		group := ""
@@ -163,7 +164,11 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 		if c == nil {
 			continue
 		}
-		c.Predict(lower, upper, bands, uint64(r.First+i))
+		intervals := c.Intervals
+		if weights != nil {
+			intervals = intervals.WithWeight(weights[i])
+		}
+		intervals.Predict(lower, upper, bands, uint64(r.First+i))
 		for t := range q.Targets {
 			target := &out[i].Targets[t]
 			target.Lower, target.Upper = lower[t], upper[t]
@@ -229,6 +234,9 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) er
 	}
 	if err != nil {
 		return fmt.Errorf("interval model: %w", err)
+	}
+	for t := range b.Calibration.Quantiles {
+		b.Calibration.Quantiles[t].Weights = d.calWeights
 	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)
 	in.Progress("quantiles", 1)

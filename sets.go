@@ -45,7 +45,9 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 func (p *Predictor) calibrateClasses() error {
 	c := p.bundle.Calibration
 	if p.o.Sets != "" {
-		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.SetsByClass, ByCluster: p.o.SetsByCluster, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
+		classes := c.TrueClasses
+		classes.Weights = c.Weights
+		sets, err := classes.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.SetsByClass, ByCluster: p.o.SetsByCluster, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
 		if err != nil {
 			return err
 		}
@@ -88,7 +90,8 @@ func (p *Predictor) setPredictionSets(out []Prediction, r Rows) {
 	if p.sets == nil || r.Logits.Cols == 0 {
 		return
 	}
-	for i, set := range p.sets.Predict(r.Logits, uint64(r.First)) {
+	predicted, pValues := p.predictSets(r)
+	for i, set := range predicted {
 		if len(set) == 0 && !p.o.Smoothed { // only LAC sets can be empty without smoothing
 			set = []int{out[i].Class}
 		}
@@ -97,10 +100,30 @@ func (p *Predictor) setPredictionSets(out []Prediction, r Rows) {
 	if !p.o.ClassPValues {
 		return
 	}
-	all, c := p.sets.PValues(r.Logits, uint64(r.First)), r.Logits.Cols
+	c := r.Logits.Cols
 	for i := range out {
-		out[i].ClassPValues = all[i*c : (i+1)*c : (i+1)*c]
+		out[i].ClassPValues = pValues[i*c : (i+1)*c : (i+1)*c]
 	}
+}
+
+// predictSets returns the prediction set of each row and, if they are requested, the p-values
+// of all classes.
+func (p *Predictor) predictSets(r Rows) (sets [][]int, pValues []float64) {
+	predict := func(s calibrate.Sets, logits blas32.General, first int) {
+		sets = append(sets, s.Predict(logits, uint64(first))...)
+		if p.o.ClassPValues {
+			pValues = append(pValues, s.PValues(logits, uint64(first))...)
+		}
+	}
+	weights := p.weights(r)
+	if weights == nil {
+		predict(*p.sets, r.Logits, r.First)
+		return sets, pValues
+	}
+	for i, w := range weights {
+		predict(p.sets.WithWeight(w), rows.Slice(r.Logits, i, i+1), r.First+i)
+	}
+	return sets, pValues
 }
 
 // topProbabilities returns the largest softmax probability of each row, without a temperature.

@@ -262,6 +262,9 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 	if p.Options().NoScore && p.Bundle().Detector != nil {
 		return nil, errors.New("the predictor leaves out the scores that flags need: make one without NoScore")
 	}
+	if p.Bundle().Calibration.Weights != nil {
+		return nil, errors.New("the calibration rows have weights, and guarantees with estimated weights are approximate, so there is no test of them; compare predictions with labels or targets, or fit without target rows")
+	}
 	if o.Alphas == nil {
 		o.Alphas = []float64{.01, .05, .1}
 	}

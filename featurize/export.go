@@ -55,10 +55,14 @@ type Exported struct {
 // from Attached. If a method cannot be expressed as a graph, Export writes nothing and
 // returns an error with the reason. However, if only the interval model cannot be expressed
 // and there is a detector, Export leaves out the intervals. Export refuses to overwrite the
-// original model, its weights or a .attach file.
+// original model, its weights or a .attach file. It also refuses a bundle whose calibration
+// rows have weights, because the graph cannot compute the weights of rows yet.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
 	if err := checkOverwrite(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
+	}
+	if b.Calibration.Weights != nil {
+		return Exported{}, errors.New("an exported model cannot compute the weight of each row; predict with the .attach file, or fit without target rows")
 	}
 	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rowAxis: "rows"}}
 	var err error

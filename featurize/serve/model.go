@@ -97,7 +97,9 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 		net.Close()
 		return nil, err
 	}
-	if scores := b.Calibration.OOD; len(scores) > 0 {
+	// The monitor compares scores without weights, so it would report the shift that weights
+	// correct.
+	if scores := b.Calibration.OOD; len(scores) > 0 && b.Calibration.Weights == nil {
 		// Each replica has its own random seed, because the evidence of several replicas
 		// can only be merged if their seeds differ.
 		monitor, err := calibrate.NewMonitor(scores, rand.Uint64())

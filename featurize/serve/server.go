@@ -227,7 +227,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	old := e.current
 	// If the calibration scores have not changed, the new model keeps the evidence of drift
 	// so far.
-	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
+	if old != nil && old.monitor != nil && m.monitor != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
 		m.monitor = old.monitor
 	}
 	e.current, e.path, e.lastState = m, path, files

@@ -42,6 +42,10 @@ func noClasses() conflict {
 	return bundleConflict("is for classifiers, and M.attach is not one", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
 }
 
+func weighted() conflict {
+	return bundleConflict("cannot use the weights of the calibration rows in M.attach; leave it out, or fit without --target-rows", func(b *attach.Bundle) bool { return b.Calibration.Weights != nil })
+}
+
 // bundleOptions returns the flags that choose rows and features, and the flags that say
 // how the model is read and run.
 func (f *bundleFlags) bundleOptions() (features, model table) {
@@ -90,13 +94,13 @@ func (f *bundleFlags) predictionSetOptions() table {
 	return join(table{
 		{name: "interval-score", dest: &f.predict.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
 			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts (default: cqr)"},
-		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: levelConflicts, group: groupIntervals,
+		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: append(slices.Clone(levelConflicts), weighted()), group: groupIntervals,
 			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{
 		{name: "sets", dest: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},
 		{name: "sets-by-class", dest: &f.predict.SetsByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(notOrdinal), combined("--sets-by-cluster"))},
 		{name: "sets-by-cluster", dest: &f.predict.SetsByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(notOrdinal), combined("--sets-by-class"))},
-		{name: "max-error", dest: &f.predict.MaxError, rule: fraction, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
+		{name: "max-error", dest: &f.predict.MaxError, rule: fraction, conflicts: []conflict{weighted()}, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
 	}.inGroup(groupSets).withConflicts(noClasses()))
 }
 

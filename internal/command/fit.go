@@ -28,6 +28,7 @@ type fitCall struct {
 	options      attach.FitOptions
 	path         string // path of MODEL.onnx, or ""
 	x, cal       rowSource
+	targetRows   string // path of unlabelled rows like those to predict, or ""
 	weights, out string
 	holdout      float64 // fraction of x that is held out for evaluation
 	heldOut      attach.Rows
@@ -69,7 +70,9 @@ func fitCommand() *cli.Command {
 		{name: "cal-y", dest: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, if --cal does not hold them", conflicts: []conflict{noCal, targetsUnused, f.targetConflict()}},
 		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
 		{name: "cal-fraction", dest: &in.CalFraction, rule: fraction, usage: "FRACTION: without --cal, split this fraction off --x to calibrate on", conflicts: []conflict{hasCal}},
-		{name: "holdout", dest: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error"},
+		{name: "target-rows", dest: &f.targetRows, file: rowFile, usage: "INPUTS: unlabelled rows like those to predict, if they differ from the calibration rows; p-values, intervals and sets are then weighted"},
+		{name: "holdout", dest: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error",
+			conflicts: []conflict{{when: func() bool { return f.targetRows != "" }, reason: "cannot be combined with --target-rows, because these rows are like --x and not like the target rows"}}},
 		{name: "seed", dest: &in.Seed, usage: "N: seed of all random choices, such as which rows are split off"},
 	}.inGroup(groupData), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
 		f.classNamesOption("", notClassifier), table{

@@ -45,7 +45,7 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 		f.Inputs.Outputs = 0
 	}
 	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
-	return f.readBoth(func(g rowSource) (fileRows, error) {
+	err := f.readBoth(func(g rowSource) (fileRows, error) {
 		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.Classes)
 		if err != nil {
 			return fileRows{}, err
@@ -84,6 +84,23 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 		}
 		return fileRows{b, targets, set.Groups, set.Opened()}, err
 	})
+	if err != nil || f.targetRows == "" {
+		return err
+	}
+	return f.readTargetRows(ctx)
+}
+
+// readTargetRows reads the rows of --target-rows, and computes their features with the model.
+func (f *fitCall) readTargetRows(ctx context.Context) error {
+	f.Inputs.Groups, f.Inputs.Labels, f.Inputs.NoTargets, f.Inputs.TargetOptional, f.Inputs.SkipOdd = "", false, true, true, true
+	f.Unlabelled = true
+	set, err := f.OpenSet(ctx, f.targetRows, "", inputs.Slice{}, nil)
+	if err != nil {
+		return err
+	}
+	b, err := f.runModel(ctx, f.targetRows, set, nil)
+	f.options.TargetRows = b.Features
+	return err
 }
 
 // classNames returns the class names of the inputs, which come from folders or from the
@@ -202,7 +219,7 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 		}
 		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
-	return f.readBoth(func(g rowSource) (fileRows, error) {
+	if err := f.readBoth(func(g rowSource) (fileRows, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
 			return rows, err
@@ -211,7 +228,12 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 			return rows, err
 		}
 		return f.dropUnknownTargets(rows, cmp.Or(g.y, g.x))
-	})
+	}); err != nil || f.targetRows == "" {
+		return err
+	}
+	b, _, err := modelrows.OpenFeatures(notePrinter(f.stderr), f.targetRows, inputs.Slice{}, f.weights, f.options.Last, requiredWidths(f.x.x, f.options.Batch))
+	f.options.TargetRows = b.Features
+	return err
 }
 
 // dropUnknownTargets leaves out precomputed rows without a known target. path is the file

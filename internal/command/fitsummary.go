@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -137,8 +138,15 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	} else {
 		line("calibrated", "on %s of %s, split off", rows.Count(c.NCal, "other row"), f.x.x)
 	}
+	if c.Weights != nil {
+		line("weights", "from %s of %s; %s", rows.Count(f.options.TargetRows.Rows, "row"), f.targetRows, effectiveSize(c))
+	}
 	if b.Detector != nil {
-		line("detector", "%s; flags at alpha %g, smallest p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
+		smallest := fmt.Sprintf(", smallest p-value %.3g", leastPValue(b))
+		if c.Weights != nil {
+			smallest = "" // it depends on the weight of the row
+		}
+		line("detector", "%s; flags at alpha %g%s", b.Detector.Method, c.Alpha, smallest)
 	}
 	if b.IntervalModel != nil {
 		line("intervals", "%s; level %g%s", b.IntervalModel.Method, c.Level, describeIntervalRows(c))
@@ -173,6 +181,11 @@ func describeIntervalRows(c attach.Calibration) string {
 		text += fmt.Sprintf(", because the model's errors are %s times as large on calibration rows as on fit rows", display.Number(c.ErrorRatio, 2))
 	}
 	return text
+}
+
+// effectiveSize describes how many rows with equal weights the calibration rows are worth.
+func effectiveSize(c attach.Calibration) string {
+	return fmt.Sprintf("the %s are worth %.0f with equal weights", rows.Count(c.NCal, "calibration row"), calibrate.EffectiveSampleSize(c.Weights))
 }
 
 // Most models are right on nearly all of their training rows. For example, ResNet-20 and

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -68,11 +69,14 @@ type bundleInfo struct {
 	Targets    int             `json:"targets"` // number of targets that have intervals
 	Sets       bool            `json:"sets"`    // whether prediction sets are calibrated
 	attach.Calibration
-	Groups      map[string]int  `json:"groups,omitempty"`        // number of calibration rows of each group
-	LeastPValue *float64        `json:"least_p_value,omitempty"` // smallest possible p-value, or nil without a detector
-	AlphaRows   int             `json:"rows_for_alpha"`          // number of calibration rows that Alpha needs
-	Guarantee   string          `json:"guarantee"`
-	Profile     *schema.Profile `json:"profile,omitempty"`
+	Groups      map[string]int `json:"groups,omitempty"`        // number of calibration rows of each group
+	LeastPValue *float64       `json:"least_p_value,omitempty"` // smallest possible p-value, or nil without a detector or with weights
+	// EffectiveSampleSize is the number of rows with equal weights that the calibration rows
+	// are worth, or nil without weights.
+	EffectiveSampleSize *float64        `json:"effective_sample_size,omitempty"`
+	AlphaRows           int             `json:"rows_for_alpha"` // number of calibration rows that Alpha needs
+	Guarantee           string          `json:"guarantee"`
+	Profile             *schema.Profile `json:"profile,omitempty"`
 }
 
 type methodInfo struct {
@@ -104,8 +108,14 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Guarantee(), Profile: b.Profile,
 	}
 	if d := b.Detector; d != nil {
+		info.Detector = &methodInfo{d.Method, d.Params}
+	}
+	if cal.Weights != nil {
+		size := calibrate.EffectiveSampleSize(cal.Weights)
+		info.EffectiveSampleSize = &size
+	} else if b.Detector != nil {
 		smallest := leastPValue(b)
-		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &smallest
+		info.LeastPValue = &smallest
 	}
 	if q := b.IntervalModel; q != nil {
 		info.Intervals = &methodInfo{q.Method, q.Params}
@@ -164,13 +174,19 @@ func (info bundleInfo) text() string {
 		line("text", "tokenized by the tokenizer in the file%s%s", from, tokenLimit(t))
 	}
 	line("fitted", "on %s, calibrated on %s", rows.Count(info.NFit, "row"), display.Count(info.NCal))
+	if info.Weights != nil {
+		line("weights", "%s", effectiveSize(info.Calibration))
+	}
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
-		suffix := ""
-		if *info.LeastPValue > info.Alpha {
-			suffix = fmt.Sprintf("; nothing can be flagged with fewer than %s", rows.Count(info.AlphaRows, "calibration row"))
+		smallest := "" // with weights, it depends on the row
+		if info.LeastPValue != nil {
+			smallest = fmt.Sprintf("; smallest p-value %.3g", *info.LeastPValue)
 		}
-		line("alpha", "%g; smallest p-value %.3g%s", info.Alpha, *info.LeastPValue, suffix)
+		if info.LeastPValue != nil && *info.LeastPValue > info.Alpha {
+			smallest += fmt.Sprintf("; nothing can be flagged with fewer than %s", rows.Count(info.AlphaRows, "calibration row"))
+		}
+		line("alpha", "%g%s", info.Alpha, smallest)
 	}
 	if info.Intervals != nil {
 		suffix := ""

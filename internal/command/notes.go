@@ -27,9 +27,10 @@ func noteGuarantee(w io.Writer, word string, b *attach.Bundle) {
 const maxNamedGroups = 5
 
 // noteInfinite prints a note if too few calibration rows make intervals infinite. If
-// intervals are calibrated by group, this concerns only the groups with too few rows.
+// intervals are calibrated by group, this concerns only the groups with too few rows. With
+// weights, it depends on the row whether its interval is infinite.
 func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups []string) {
-	if len(b.Calibration.Quantiles) == 0 {
+	if len(b.Calibration.Quantiles) == 0 || b.Calibration.Weights != nil {
 		return
 	}
 	level := cmp.Or(o.Level, b.Calibration.Level)
@@ -70,11 +71,12 @@ func leastPValue(b *attach.Bundle) float64 { return hypothesis.LeastPValue(len(b
 
 // describeUnflaggable describes the rows that cannot be flagged because there are too few
 // calibration rows. These are all rows, or the rows of some predicted classes. It returns
-// "" if all rows can be flagged, or if there is no detector.
+// "" if all rows can be flagged, if there is no detector, or if rows have weights, on which it
+// then depends.
 func describeUnflaggable(b *attach.Bundle, o attach.PredictOptions) string {
 	alpha := cmp.Or(o.Alpha, b.Calibration.Alpha)
 	switch {
-	case b.Detector == nil:
+	case b.Detector == nil || b.Calibration.Weights != nil:
 		return ""
 	case leastPValue(b) <= alpha:
 		classesWithFew, classes, calibrationRows := 0, max(b.Base.Outputs, 2), calibrationRowsByClass(b, o)
@@ -118,7 +120,7 @@ func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	isInEverySet := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
 	switch n := b.Calibration.NCal; {
-	case o.Sets == "":
+	case o.Sets == "" || b.Calibration.Weights != nil:
 	case !o.SetsByClass && isInEverySet(n):
 		printf(w, "note: prediction sets at level %g hold all classes, because %s are too few\n", level, rows.Count(n, "calibration row"))
 	case o.SetsByClass:

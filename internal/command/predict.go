@@ -69,10 +69,10 @@ func predictCommand() *cli.Command {
 			usage: "SIDE: both bounds, or lower or upper: that bound alone, which is then tighter"},
 		{name: "joint", dest: &f.predict.Joint, usage: "cover all targets of a row at once, with wider intervals"},
 		{name: "quantiles", dest: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
-		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
+		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), conflicts: []conflict{weighted()}, usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
 	}.inGroup(groupIntervals).withConflicts(noIntervals()), table{
 		{name: "class-p-values", dest: &f.predict.ClassPValues, conflicts: f.levelConflicts()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
-		{name: "venn-abers", dest: &f.predict.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
+		{name: "venn-abers", dest: &f.predict.VennAbers, conflicts: []conflict{weighted()}, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
 	}.inGroup(groupSets).withConflicts(noClasses()), f.groupsOption(", if the file was fitted with --groups", noGroups), table{
 		{name: "id", dest: &f.id, group: groupColumns, usage: "COLUMN: column of a table that identifies rows; it is no input, and is copied to the output as id",
 			conflicts: []conflict{noEffect("with --from-features", func() bool { return f.asFeatures })}},

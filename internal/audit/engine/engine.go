@@ -76,6 +76,9 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
 		return fmt.Errorf("%s: it has no calibrated detector, and an audit needs its scores", e.Bundle)
 	}
+	if b.Calibration.Weights != nil {
+		return fmt.Errorf("%s: its calibration rows have weights, and an audit needs p-values without weights; fit without target rows", e.Bundle)
+	}
 	fitted, err := e.fittedSources(ctx)
 	if err != nil {
 		return err
