@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
@@ -161,6 +162,9 @@ func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	return nil
 }
 
+// weighted reports whether the calibration rows have weights.
+func (g *accumulator) weighted() bool { return g.bundle.Calibration.Weights != nil }
+
 // evaluation computes the evaluation of all rows that were added.
 func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
@@ -168,11 +172,12 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
 		Alpha: g.predictors[g.mainLevel].Options().Alpha, Level: g.predictors[g.mainLevel].Options().Level, Guarantees: []Guarantee{},
 	}
+	e.EffectiveSampleSize = calibrate.EffectiveSampleSize(b.Calibration.Weights)
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.evaluateFlags(e)
 		if g.o.OOD != nil {
 			var err error
-			if e.OOD, err = g.evaluateOOD(ctx); err != nil {
+			if e.OOD, err = g.evaluateOOD(ctx, e); err != nil {
 				return nil, err
 			}
 		}
@@ -183,6 +188,8 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
 	g.addNotes(e)
-	g.findFailingParts(e)
+	if !g.weighted() { // because tests of parts know only rows with equal weights
+		g.findFailingParts(e)
+	}
 	return e, ctx.Err()
 }

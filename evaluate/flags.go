@@ -16,10 +16,12 @@ import (
 
 // evaluateFlags evaluates the flags of in-distribution rows, and tests their guarantees.
 func (g *accumulator) evaluateFlags(e *Evaluation) *Flags {
-	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
+	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted, e)}
 	p := g.predictors[g.mainLevel]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.Options().FlagByClass { // because p-values by class do not rank the scores of all classes together
+	// P-values by class do not rank the scores of all classes together, and weights make
+	// scores differ from those of the calibration rows.
+	if !p.Options().FlagByClass && !g.weighted() {
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.KSStatistic, f.PValues.KSPValue = &distance, &probability
 	}
@@ -45,7 +47,7 @@ func (e *Evaluation) judgeFlags(p Guarantee, calibration calibrate.Conformal, te
 	p.Kind = hypothesis.FalseAlarmRate
 	threshold := calibration.Threshold(p.Nominal)
 	for _, s := range calibration.Scores {
-		if s > threshold {
+		if s > threshold && e.EffectiveSampleSize == 0 {
 			p.scoresAbove++
 		}
 	}
@@ -64,10 +66,10 @@ func flagged(pValues, alphas []float64) []Rate {
 
 // pHistogram returns the histogram of the p-values of rows with these predicted classes. The
 // expected counts depend on the number of calibration rows of each class.
-func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
+func (g *accumulator) pHistogram(pValues []float64, predicted []int, e *Evaluation) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
-		rows[len(g.predictors[g.mainLevel].Conformal(class).Scores)]++
+		rows[e.effective(len(g.predictors[g.mainLevel].Conformal(class).Scores))]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(rows)) {
 		floats.Add(h.Expected, hypothesis.PValues(rows[n], n))
@@ -76,7 +78,7 @@ func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 }
 
 // evaluateOOD evaluates the flags of out-of-distribution rows.
-func (g *accumulator) evaluateOOD(ctx context.Context) (*OOD, error) {
+func (g *accumulator) evaluateOOD(ctx context.Context, e *Evaluation) (*OOD, error) {
 	var scores, pValues []float64
 	var predicted []int
 	o := g.predictors[g.mainLevel].Options()
@@ -110,5 +112,5 @@ func (g *accumulator) evaluateOOD(ctx context.Context) (*OOD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OOD{Rows: len(scores), ByAlpha: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
+	return &OOD{Rows: len(scores), ByAlpha: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted, e), AUROC: m.AUROC, FPR95: m.FPR95}, nil
 }

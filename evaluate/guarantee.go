@@ -84,10 +84,14 @@ func (p Guarantee) misses(r Rate) int {
 // group. If intervals use the score rcp, only half of the calibration rows calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
+	n = e.effective(n)
 	totalRows := func(n int) int { return n }
 	parts, suffix := 1, ""
+	if e.EffectiveSampleSize > 0 {
+		suffix = " with equal weights"
+	}
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.IntervalCoverage || p.Kind == hypothesis.JointCoverage) {
-		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
+		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, suffix+" (half of them fit the scores)"
 	}
 	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	rateToDetect, limit := min(2*alpha, (1+alpha)/2), significance/float64(tests)
@@ -132,6 +136,15 @@ func (e *Evaluation) judge(p Guarantee, n, tests int) {
 		p.Advice = "if these rows were used to fit or calibrate, evaluate on held-out rows; if not, calibrate with rows from the same source as these"
 	}
 	e.Guarantees = append(e.Guarantees, p)
+}
+
+// effective returns how many rows with equal weights n calibration rows are worth. It returns
+// n without weights.
+func (e *Evaluation) effective(n int) int {
+	if e.EffectiveSampleSize == 0 {
+		return n
+	}
+	return int(float64(n) * e.EffectiveSampleSize / float64(e.CalibrationRows))
 }
 
 // tooFewToTell is the end of the message of a test with too little power.

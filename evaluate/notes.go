@@ -68,6 +68,9 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		e.Notes = append(e.Notes, Note{Message: fmt.Sprintf(format, args...), Advice: advice})
 	}
 	g.noteUsedRows(add, e)
+	if g.weighted() {
+		add("", "the %s have weights and are worth %.0f rows with equal weights, so verdicts are approximate", rows.Count(e.CalibrationRows, "calibration row"), e.EffectiveSampleSize)
+	}
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
 		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is unknown")

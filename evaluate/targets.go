@@ -112,7 +112,7 @@ func (g *accumulator) newTargets(n int) error {
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
 		switch {
-		case len(c.Quantiles) == 0:
+		case len(c.Quantiles) == 0 || g.weighted(): // a predictive distribution cannot have weights
 		case c.Groups != nil:
 			parts = c.Quantiles[t].ByGroup(c.Groups)
 		default:
@@ -272,9 +272,9 @@ func (c *target) setDistribution(out *Target, calibration []float64) {
 
 // calibrationPIT returns the sorted levels of the targets of the calibration rows in their own
 // conformal predictive distribution. It returns nil if each group has a distribution of its
-// own.
+// own, or if the rows have weights.
 func (g *accumulator) calibrationPIT(t int) []float64 {
-	if g.bundle.Calibration.Groups != nil {
+	if g.bundle.Calibration.Groups != nil || g.weighted() {
 		return nil
 	}
 	q, distribution := g.bundle.Calibration.Quantiles[t], g.targets[t].distributions[""]

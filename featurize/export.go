@@ -62,7 +62,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 		return Exported{}, err
 	}
 	if b.Calibration.Weights != nil {
-		return Exported{}, errors.New("an exported model cannot compute the weight of each row; predict with the .attach file, or fit without target rows")
+		return Exported{}, errors.New("an exported model cannot compute the weight of each row; predict with the .attach file, or fit without FitOptions.TargetRows")
 	}
 	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rowAxis: "rows"}}
 	var err error

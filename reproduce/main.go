@@ -27,6 +27,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/reasons"
 	"github.com/attach-uncertainty/attach/reproduce/selection"
 	"github.com/attach-uncertainty/attach/reproduce/sets"
+	"github.com/attach-uncertainty/attach/reproduce/shift"
 	"github.com/attach-uncertainty/attach/reproduce/star"
 	"github.com/attach-uncertainty/attach/reproduce/table1"
 	"github.com/attach-uncertainty/attach/reproduce/table2"
@@ -36,7 +37,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, pictures.Experiment,
 }
 
 func main() {

@@ -185,7 +185,7 @@ func describeIntervalRows(c attach.Calibration) string {
 
 // effectiveSize describes how many rows with equal weights the calibration rows are worth.
 func effectiveSize(c attach.Calibration) string {
-	return fmt.Sprintf("the %s are worth %.0f with equal weights", rows.Count(c.NCal, "calibration row"), calibrate.EffectiveSampleSize(c.Weights))
+	return fmt.Sprintf("the %s are worth %.0f rows with equal weights", rows.Count(c.NCal, "calibration row"), calibrate.EffectiveSampleSize(c.Weights))
 }
 
 // Most models are right on nearly all of their training rows. For example, ResNet-20 and

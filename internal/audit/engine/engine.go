@@ -77,7 +77,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return fmt.Errorf("%s: it has no calibrated detector, and an audit needs its scores", e.Bundle)
 	}
 	if b.Calibration.Weights != nil {
-		return fmt.Errorf("%s: its calibration rows have weights, and an audit needs p-values without weights; fit without target rows", e.Bundle)
+		return fmt.Errorf("%s: its calibration rows have weights, and an audit needs p-values without weights; fit without FitOptions.TargetRows", e.Bundle)
 	}
 	fitted, err := e.fittedSources(ctx)
 	if err != nil {
