@@ -58,8 +58,8 @@ func (r Reason) Summary() string {
 	return r.Column + " is out of range"
 }
 
-// Group returns the reasons of a row without their values, such as "ram is empty and cut has a
-// new category". It names at most three columns.
+// Group returns the reasons of a row without their values, such as "ram is empty, cut has a new
+// category". It names at most three columns, and counts the others.
 func Group(reasons []Reason) string {
 	var parts []string
 	for _, r := range reasons {
@@ -269,7 +269,7 @@ type ColumnSummary struct {
 	NewGaps       int      `json:"new_gaps,omitempty"`
 	NewCategories int      `json:"new_categories,omitempty"`
 	OutOfRange    int      `json:"out_of_range,omitempty"`
-	Examples      []string `json:"examples,omitempty"` // new categories or numbers out of range, at most three
+	Examples      []string `json:"examples,omitempty"` // as in ColumnCounts
 	Low           float64  `json:"low,omitzero"`       // the range of the fit rows, if OutOfRange is not 0
 	High          float64  `json:"high,omitzero"`
 	// Change says how the values of the whole column differ from the fit rows. It is empty if
@@ -505,7 +505,9 @@ func (p *Profile) nameSwaps(all []change, shifted []int, samples [][]float32) {
 	}
 	for _, i := range shifted {
 		for _, j := range shifted {
-			if i < j && fits(samples[i], &p.Columns[j]) && fits(samples[j], &p.Columns[i]) {
+			// A small shift is seen only in all rows. In the sample, such a column still fits itself,
+			// and also similar columns, so it must not.
+			if i < j && !fits(samples[i], &p.Columns[i]) && !fits(samples[j], &p.Columns[j]) && fits(samples[i], &p.Columns[j]) && fits(samples[j], &p.Columns[i]) {
 				all[i].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", p.Columns[j].Name)
 				all[j].text = fmt.Sprintf("the values look like those of %s: are the columns swapped?", p.Columns[i].Name)
 			}

@@ -220,7 +220,7 @@ func (k *ColumnCounts) addExamples(values ...string) {
 			k.Examples = k.Examples[:min(maxExamples, len(k.Examples))]
 			continue
 		}
-		slices.SortFunc(k.Examples, func(a, b string) int { return cmp.Compare(parse(a), parse(b)) })
+		slices.SortFunc(k.Examples, func(a, b string) int { return cmp.Or(cmp.Compare(parse(a), parse(b)), cmp.Compare(a, b)) }) // -0 and 0 differ in their text
 		if n := len(k.Examples); n > 2 {
 			k.Examples = []string{k.Examples[0], k.Examples[n-1]}
 		}
@@ -312,8 +312,12 @@ func (c *Counts) Check(p *Profile) error {
 			}
 			remaining -= n
 		}
-		if k.Present < 0 || k.Present > c.Rows || k.Empty < 0 || k.Unknown < 0 || remaining < 0 || min(k.NewGaps, k.NewCategories, k.OutOfRange) < 0 || k.NewGaps+k.NewCategories+k.OutOfRange > k.Present {
+		if k.Present < 0 || k.Present > c.Rows || k.Empty < 0 || k.Unknown < 0 || remaining < 0 || min(k.NewGaps, k.NewCategories, k.OutOfRange) < 0 ||
+			k.NewGaps > k.Empty || k.NewCategories > k.Unknown || k.OutOfRange > k.Present-k.Empty {
 			return fmt.Errorf("column %d counts more values than its %d rows have", j, k.Present)
+		}
+		if column.Kind != Category && slices.ContainsFunc(k.Examples, func(s string) bool { return math.IsNaN(parse(s)) }) {
+			return fmt.Errorf("column %d has examples that are no numbers", j)
 		}
 	}
 	return nil

@@ -89,6 +89,22 @@ func encode(t *testing.T, v any) []byte {
 	return b
 }
 
+// TestSignsOfZero checks that the examples do not depend on which of 0 and -0 comes first.
+func TestSignsOfZero(t *testing.T) {
+	l := NewLearner(LearnOptions{})
+	l.Add(ood.InputBlock{Tensors: []ood.Tensor{{Name: "x", Shape: []int{3, 1}, Data: []float32{10, 11, 12}}}})
+	p := l.Profile()
+	examples := func(x ...float32) []string {
+		c := p.NewCounts()
+		c.Add(p.Matcher(), p.Matcher().Values(ood.InputBlock{Tensors: []ood.Tensor{{Name: "x", Shape: []int{len(x), 1}, Data: x}}}))
+		return c.Columns[0].Examples
+	}
+	minus := float32(math.Copysign(0, -1))
+	if a, b := examples(0, minus, 99), examples(minus, 0, 99); !slices.Equal(a, b) || len(a) != 2 {
+		t.Errorf("%q and %q", a, b)
+	}
+}
+
 // TestCountsSlots checks the slots of numbers against a direct count.
 func TestCountsSlots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
@@ -123,14 +139,16 @@ func TestCountsCheck(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 3))
 	p := learn(t, mixedBlock(rng, 300, 1))
 	for name, spoil := range map[string]func(c *Counts){
-		"more unusual rows than rows": func(c *Counts) { c.Unusual = c.Rows + 1 },
-		"a missing column":            func(c *Counts) { c.Columns = c.Columns[1:] },
-		"a missing slot":              func(c *Counts) { c.Columns[0].Slots = c.Columns[0].Slots[1:] },
-		"too many numbers":            func(c *Counts) { c.Columns[0].Slots[0] = c.Rows },
-		"a negative slot":             func(c *Counts) { c.Columns[0].Slots[2] = -1 },
-		"too many categories":         func(c *Counts) { c.Columns[2].Unknown = c.Rows },
-		"more rows than all":          func(c *Counts) { c.Columns[1].Present = c.Rows + 1 },
-		"too many gaps":               func(c *Counts) { c.Columns[1].NewGaps = c.Rows + 1 },
+		"more unusual rows than rows":  func(c *Counts) { c.Unusual = c.Rows + 1 },
+		"a missing column":             func(c *Counts) { c.Columns = c.Columns[1:] },
+		"a missing slot":               func(c *Counts) { c.Columns[0].Slots = c.Columns[0].Slots[1:] },
+		"too many numbers":             func(c *Counts) { c.Columns[0].Slots[0] = c.Rows },
+		"a negative slot":              func(c *Counts) { c.Columns[0].Slots[2] = -1 },
+		"too many categories":          func(c *Counts) { c.Columns[2].Unknown = c.Rows },
+		"more rows than all":           func(c *Counts) { c.Columns[1].Present = c.Rows + 1 },
+		"too many gaps":                func(c *Counts) { c.Columns[1].NewGaps = c.Columns[1].Empty + 1 },
+		"huge counts of reasons":       func(c *Counts) { c.Columns[0].NewGaps, c.Columns[0].OutOfRange = 1<<62, 1<<62 },
+		"an example that is no number": func(c *Counts) { c.Columns[0].Examples = []string{"\x1b[31m"} },
 	} {
 		c := p.NewCounts()
 		c.Add(p.Matcher(), p.Matcher().Values(mixedBlock(rng, 100, 1)))

@@ -17,8 +17,9 @@ var fractions = [...]float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4,
 // maxSampled is the largest number of rows whose numbers are kept to compute quantiles.
 const maxSampled = 1 << 16
 
-// Learner learns a profile from the rows of a fit. Its memory does not grow with the number
-// of rows beyond 65,536 numbers for each column and 4 million words for each text. It is not safe for concurrent use.
+// Learner learns a profile from the rows of a fit. Its memory does not grow with the number of
+// rows beyond 65,536 numbers for each column and 4 million words for each text. It is not safe
+// for concurrent use.
 type Learner struct {
 	o       LearnOptions
 	rows    int

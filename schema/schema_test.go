@@ -324,3 +324,27 @@ func TestDraw(t *testing.T) {
 		t.Errorf("mean %v, %v gaps, categories %v", sum, gaps, categories)
 	}
 }
+
+// TestSmallShiftIsNoSwap checks that similar columns with a small shift are not called swapped,
+// although a sample of their rows fits both columns.
+func TestSmallShiftIsNoSwap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 1))
+	normal := func(n int, shift float64) ood.InputBlock {
+		x := ood.Tensor{Name: "x", Shape: []int{n, 3}, Data: make([]float32, 3*n)}
+		for i := range x.Data {
+			x.Data[i] = float32(rng.NormFloat64() + shift)
+		}
+		return ood.InputBlock{Tensors: []ood.Tensor{x}}
+	}
+	l := NewLearner(LearnOptions{})
+	l.Add(normal(5000, 0))
+	p := l.Profile()
+	m, counts := p.Matcher(), p.NewCounts()
+	counts.Add(m, m.Values(normal(20_000, 0.1)))
+	k := sample{limit: 300}
+	k.add(m.Values(normal(300, 0.1)).columns, 300)
+	s := p.Summary(counts, k.sorted)
+	if s.Changed != 3 || strings.Contains(fmt.Sprint(s.Columns), "swapped") {
+		t.Errorf("%d changed columns: %v", s.Changed, s.Columns)
+	}
+}

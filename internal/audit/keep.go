@@ -49,10 +49,11 @@ type Shown struct {
 	// picture. Both are empty unless Identity.Fitted is set.
 	Nearest        string `json:"nearest,omitempty"`
 	NearestPicture []byte `json:"nearest_picture,omitempty"`
-	// Score says which inputs raised the score, such as "score: 74 % MedInc". HeatMap is a
-	// picture of the regions that did. Both are empty unless the score was attributed.
-	Score   string `json:"score,omitempty"`
-	HeatMap []byte `json:"heat_map,omitempty"`
+	// Explained names new words of a text, and which inputs raised the score, such as "score:
+	// 74 % MedInc". HeatMap is a picture of the regions that did. Both are nil unless the score
+	// was attributed.
+	Explained []string `json:"explained,omitempty"`
+	HeatMap   []byte   `json:"heat_map,omitempty"`
 }
 
 // Cell is a cell of a table.

@@ -52,8 +52,9 @@ type ScoreSet struct {
 }
 
 // Join joins files of scores. It returns an error if the files differ in identity, in the
-// number of features, or in the columns of their profiles. It also returns an error if rows of a shard are missing or occur twice, if a shard changed between
-// two audits, or if a header cannot be read again.
+// number of features, or in the columns of their profiles. It also returns an error if rows of
+// a shard are missing or occur twice, if a shard changed between two audits, or if a header
+// cannot be read again.
 func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
@@ -322,8 +323,10 @@ type Look struct {
 	// Rows returns what the report shows of some rows of a shard, or nil if the shard cannot
 	// be read. It also gets the features of the rows.
 	Rows func(ctx context.Context, shard string, rows []int, features blas32.General) ([]Shown, error)
-	// Explains reports whether Rows attributes scores.
+	// Explains reports whether Rows attributes scores. Total is the number of rows that Rows
+	// gets in all calls together. It is set before the first call.
 	Explains bool
+	Total    int
 }
 
 // showWorst sets what the report shows of the rows with the highest scores. It leaves out rows
@@ -331,7 +334,8 @@ type Look struct {
 func (w *ScoreSet) showWorst(ctx context.Context, look *Look) error {
 	places := map[string][]int{} // indices in retained.Worst, by shard
 	for i, r := range w.retained.Worst {
-		if r.Shown == nil || look.Explains && r.Shown.Score == "" {
+		if r.Shown == nil || look.Explains && r.Shown.Explained == nil {
+			look.Total++
 			places[r.Shard] = append(places[r.Shard], i)
 		}
 	}

@@ -215,7 +215,7 @@ type Row struct {
 	// Reasons are the first reasons of a row of HighestScoring, and what raised its score if
 	// the score was attributed.
 	Reasons []string `json:"reasons,omitempty"`
-	// Folder is the folder of the row. Shown is the picture or text of the row.
+	// Folder is the folder of the row. Shown is what the report shows of the row.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
 }
@@ -529,9 +529,7 @@ func (t *tally) add(b block) error {
 			r.Reasons = slices.Clone(worst.Reasons)
 			if r.Shown = worst.Shown; r.Shown != nil {
 				r.NearestFitRow = r.Shown.Nearest
-				if r.Shown.Score != "" {
-					r.Reasons = append(r.Reasons, r.Shown.Score)
-				}
+				r.Reasons = append(r.Reasons, r.Shown.Explained...)
 			}
 			t.a.HighestScoring[place] = r
 		}
@@ -572,7 +570,7 @@ func (c *reasonCounts) endFile() {
 func (t *tally) countReasons(reasons []byte, b block, i int, discovery bool) {
 	g, ok := t.reasonGroups[string(reasons)]
 	if !ok {
-		if len(t.reasonGroups) == maxCountedGroups {
+		if len(t.reasonGroups) >= maxCountedGroups && len(reasons) > 0 {
 			return
 		}
 		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, shard: -1}

@@ -124,8 +124,8 @@ func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 			e.Hints = append(e.Hints, o.name)
 		}
 	}
-	e.Explaining = func(done, atMost int) {
-		p.show(float64(done)/float64(atMost), fmt.Sprintf("%s explained", rows.Count(done, "input")))
+	e.Explaining = func(done, total int) {
+		p.show(float64(done)/float64(total), fmt.Sprintf("%s explained", rows.Count(done, "input")))
 	}
 	a, err := e.Run(c.Context, pipeline, func(scored, file, files int, share float64) {
 		suffix := ""

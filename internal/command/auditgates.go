@@ -32,7 +32,7 @@ func parseAuditGates(texts []string) ([]gate, error) {
 
 // checkAuditGates returns a *gateError that names the failed gates, or nil if none failed. A
 // bound between 0 and 1 is a fraction: a number of inputs is then divided by the number of
-// all inputs. If a gate needs the profile of the inputs and there is none, the error is of
+// all inputs. A number of cells or columns is never divided. If a gate needs the profile of the inputs and there is none, the error is of
 // another type.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string

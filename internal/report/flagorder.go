@@ -39,7 +39,12 @@ const clusterFalseAlarmRate = 0.01
 // ratio of a given run is at most 1, because it is a convex function of the number of flagged
 // rows (Hoeffding 1963, Probability inequalities for sums of bounded random variables, theorem
 // 4). So Markov's inequality bounds the probability that any of all runs has a large ratio.
-func findClusters(flagged []FlaggedRow, begin, end, total int) []cluster {
+//
+// It finds at most *left clusters and counts them down, because each takes a pass over the rows.
+func findClusters(flagged []FlaggedRow, begin, end, total int, left *int) []cluster {
+	if *left == 0 {
+		return nil
+	}
 	rate := float64(len(flagged)) / float64(end-begin)
 	if rate == 0 || rate == 1 {
 		return nil
@@ -62,7 +67,8 @@ func findClusters(flagged []FlaggedRow, begin, end, total int) []cluster {
 		return nil
 	}
 	c := cluster{flagged[from].Position, flagged[to-1].Position + 1, flagged[from:to]}
-	return slices.Concat(findClusters(flagged[:from], begin, c.begin, total), []cluster{c}, findClusters(flagged[to:], c.end, end, total))
+	*left--
+	return slices.Concat(findClusters(flagged[:from], begin, c.begin, total, left), []cluster{c}, findClusters(flagged[to:], c.end, end, total, left))
 }
 
 // count is a text with the number of rows that have it.
@@ -100,19 +106,28 @@ func (c cluster) describe(name func(position int) string) string {
 	return s + "."
 }
 
-// maxClusters is the largest number of clusters that a page describes.
-const maxClusters = 5
+const (
+	// maxClusters is the largest number of clusters that a page describes.
+	maxClusters = 5
+	// maxFound is the largest number of clusters that are searched for.
+	maxFound = 100
+)
 
 // clusterNotes describes the clusters with the most flagged rows.
 func (f *Flags) clusterNotes() (notes []verdict) {
-	clusters := findClusters(f.Flagged, 0, f.Total, f.Total)
+	left := maxFound
+	clusters := findClusters(f.Flagged, 0, f.Total, f.Total, &left)
 	largest := slices.Clone(clusters)
 	slices.SortStableFunc(largest, func(a, b cluster) int { return len(b.flagged) - len(a.flagged) })
 	for _, c := range largest[:min(maxClusters, len(largest))] {
 		notes = append(notes, verdict{Label: "where", Message: c.describe(f.RowName)})
 	}
-	if more := len(largest) - maxClusters; more > 0 {
-		notes = append(notes, verdict{Label: "where", Message: fmt.Sprintf("%s more of rows with many flags.", rows.Count(more, "run"))})
+	if n := len(largest) - maxClusters; n > 0 {
+		more := display.Count(n)
+		if left == 0 {
+			more = "At least " + more
+		}
+		notes = append(notes, verdict{Label: "where", Message: more + " more runs of rows have many flags."})
 	}
 	return notes
 }

@@ -28,7 +28,7 @@ func TestClustersInRandomOrder(t *testing.T) {
 	for _, rate := range []float64{.02, .05, .3, .9} {
 		files := 0
 		for range 2000 {
-			if findClusters(randomRows(rng, 300, func(int) float64 { return rate }), 0, 300, 300) != nil {
+			if findClusters(randomRows(rng, 300, func(int) float64 { return rate }), 0, 300, 300, many()) != nil {
 				files++
 			}
 		}
@@ -51,7 +51,7 @@ func TestClusters(t *testing.T) {
 		}
 		return .05
 	})
-	clusters := findClusters(flagged, 0, 5000, 5000)
+	clusters := findClusters(flagged, 0, 5000, 5000, many())
 	want := [][2]int{{300, 420}, {2500, 4500}}
 	if len(clusters) != len(want) {
 		t.Fatalf("clusters %v", clusters)
@@ -67,7 +67,7 @@ func TestClusters(t *testing.T) {
 		}
 	}
 	all := randomRows(rng, 50, func(int) float64 { return 1 })
-	if findClusters(all, 0, 50, 50) != nil || findClusters(nil, 0, 50, 50) != nil {
+	if findClusters(all, 0, 50, 50, many()) != nil || findClusters(nil, 0, 50, 50, many()) != nil {
 		t.Error("a file in which all rows or none are flagged has a cluster")
 	}
 }
@@ -100,7 +100,7 @@ func TestClusterIsBest(t *testing.T) {
 				best = max(best, float64(k)*math.Log(q/p)+float64(m-k)*math.Log((1-q)/(1-p)))
 			}
 		}
-		clusters := findClusters(flagged, 0, n, n)
+		clusters := findClusters(flagged, 0, n, n, many())
 		if want := best >= math.Log(n*(n+1)/2/.01); (clusters != nil) != want {
 			t.Fatalf("the best log ratio is %v, but the clusters are %v", best, clusters)
 		}
@@ -171,5 +171,26 @@ func TestFlaggedOrder(t *testing.T) {
 	f.Flagged = f.Flagged[:0]
 	if f.orderChart(false) != nil {
 		t.Error("a short file has a chart")
+	}
+}
+
+// many returns a number of clusters that no test reaches.
+func many() *int {
+	n := 1000
+	return &n
+}
+
+// TestClustersAreLimited checks that a periodic file with many clusters is not searched for
+// all of them.
+func TestClustersAreLimited(t *testing.T) {
+	var flagged []FlaggedRow
+	for i := range 100_000 {
+		if i%200 < 60 {
+			flagged = append(flagged, FlaggedRow{Position: i})
+		}
+	}
+	left := 7
+	if got := findClusters(flagged, 0, 100_000, 100_000, &left); len(got) != 7 || left != 0 {
+		t.Errorf("%d clusters, %d left", len(got), left)
 	}
 }

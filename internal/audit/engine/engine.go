@@ -37,8 +37,8 @@ type Engine struct {
 	scorer        *audit.Scorer
 	closeProducts func() // closes the ONNX Runtime session for matrix products
 	fittedCounts  []int  // number of fit rows of each file of Options.Fitted, after they were read
-	// Explaining reports how many rows were explained, and how many will be at most. It may be nil.
-	Explaining func(done, atMost int)
+	// Explaining reports how many rows were explained, and how many there are. It may be nil.
+	Explaining func(done, total int)
 }
 
 // Open opens the .attach file that o names. The model and the inputs are opened later. The
@@ -141,6 +141,10 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 		return nil, err
 	}
 	d.created = dirErr != nil
+	look, err := e.look(ctx, sources) // before rows are scored, so that an error comes early
+	if err != nil {
+		return nil, d.fail(err)
+	}
 	if remote != nil {
 		err = e.scoreRemotely(ctx, remote, d)
 	} else {
@@ -171,10 +175,6 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	}
 	if changed, how := d.changed(now); changed != nil {
 		return nil, fmt.Errorf("%s changed during the audit (%s); run the same command to score it again; other scores are kept", display.List(changed, 3), how)
-	}
-	look, err := e.look(ctx, sources)
-	if err != nil {
-		return nil, d.fail(err)
 	}
 	a, err := d.finish(ctx, look)
 	if audit.Damaged(err) && d.finished() {

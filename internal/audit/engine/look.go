@@ -22,7 +22,8 @@ import (
 const (
 	// maxShownText is the largest number of characters of a text that the report shows.
 	maxShownText = 240
-	// maxShownColumns is the largest number of columns of a table that the report shows.
+	// maxShownColumns is the number of columns of a table that the report shows. It also shows
+	// other columns that have an unusual value.
 	maxShownColumns = 30
 )
 
@@ -34,7 +35,8 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 		return nil, err
 	}
 	explained := 0
-	return &audit.Look{Explains: explainer != nil, Rows: func(ctx context.Context, name string, rows []int, features blas32.General) ([]audit.Shown, error) {
+	look := &audit.Look{Explains: explainer != nil}
+	look.Rows = func(ctx context.Context, name string, rows []int, features blas32.General) ([]audit.Shown, error) {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
 		defer e.rows.Quiet()() // the notes were already printed when the rows were scored
 		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
@@ -70,11 +72,12 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 				return nil, inputs.InFile(sources[i].path, err)
 			}
 			if explained++; e.Explaining != nil {
-				e.Explaining(explained, audit.MaxWorst)
+				e.Explaining(explained, look.Total)
 			}
 		}
 		return shown, nil
-	}}, nil
+	}
+	return look, nil
 }
 
 // showInputs sets the pictures or the cells of some rows.
@@ -100,7 +103,13 @@ func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, show
 		}
 		reasons = m.Reasons(m.Values(block))
 	}
-	for _, c := range columns[:min(maxShownColumns, len(columns))] {
+	for i, c := range columns {
+		hasReason := func(list []schema.Reason) bool {
+			return slices.ContainsFunc(list, func(r schema.Reason) bool { return r.Column == c.Name })
+		}
+		if i >= maxShownColumns && !slices.ContainsFunc(reasons, hasReason) {
+			continue
+		}
 		for k := range shown {
 			cell := audit.Cell{Column: c.Name}
 			if c.Texts != nil {
@@ -109,7 +118,7 @@ func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, show
 			} else if x := c.Numbers[k]; !math.IsNaN(x) && !math.IsInf(x, 0) {
 				cell.Number = &x
 			}
-			cell.Unusual = reasons != nil && slices.ContainsFunc(reasons[k], func(r schema.Reason) bool { return r.Column == c.Name })
+			cell.Unusual = reasons != nil && hasReason(reasons[k])
 			shown[k].Cells = append(shown[k].Cells, cell)
 		}
 	}
@@ -192,7 +201,7 @@ func (e *Engine) newExplainer(ctx context.Context) (*explain.Explainer, error) {
 			x.Reference, ok = b.Profile.Draw(explain.MaxReferences, x.Seed)
 		}
 		if !ok {
-			e.note("note: scores are not attributed to the inputs: this takes rows of the fit to compare with")
+			e.note("note: scores are not attributed to the inputs: this takes normal rows to compare with; name rows of the fit with --fitted")
 			return nil, nil
 		}
 	}
@@ -234,7 +243,7 @@ func explainRow(ctx context.Context, x *explain.Explainer, row ood.InputBlock, s
 			texts = texts[1:]
 		}
 	}
-	if shown.Score = strings.Join(why.Reasons(), "; "); why.HeatMap != nil {
+	if shown.Explained = why.Reasons(); why.HeatMap != nil {
 		shown.HeatMap, err = report.Encode(why.HeatMap)
 	}
 	return err
