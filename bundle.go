@@ -168,11 +168,11 @@ type Calibration struct {
 	HeldOut string `json:"held_out,omitempty"`
 	NFit    int    `json:"n_fit"` // number of fit rows
 	NCal    int    `json:"n_cal"` // number of calibration rows
-	// NInterval is the number of calibration rows that calibrate intervals. It is 0 if all do.
-	// Otherwise the model has memorised the fit rows, and the other calibration rows chose
-	// which rows teach the interval model: the fit rows or, if TaughtByCalibration is set, these
-	// other calibration rows. ErrorRatio is the median absolute error of the model on the
-	// calibration rows, divided by that on the fit rows, at most 1,000, or 0 if it is not known.
+	// NInterval is the number of calibration rows that calibrate intervals, or 0 if all do. The
+	// other calibration rows teach the interval model if TaughtByCalibration is set. Otherwise
+	// they only chose that the fit rows do. ErrorRatio is the median absolute error of the model
+	// on these other rows, divided by that on the fit rows, at most 1,000. With several targets
+	// it is the largest. It is 0 unless Fit chose by it.
 	NInterval           int     `json:"n_interval,omitempty"`
 	TaughtByCalibration bool    `json:"taught_by_calibration,omitempty"`
 	ErrorRatio          float64 `json:"error_ratio,omitempty"`

@@ -103,10 +103,10 @@ type FitOptions struct {
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
-	// IntervalRows says which rows the interval model learns from: "fit", those of Batch, or
+	// IntervalFit says which rows the interval model learns from: "fit", those of Batch, or
 	// "calibration", a random half of the calibration rows, which then do not calibrate
 	// intervals. By default, Fit chooses: see there.
-	IntervalRows string
+	IntervalFit string
 
 	// Groups, if not nil, holds the group of each row of Batch, and CalGroups the group of
 	// each row of Cal. Intervals are then calibrated by group: see
@@ -130,14 +130,20 @@ type FitOptions struct {
 // returns an error; if only some are, Calibration.Reused is their number.
 //
 // A model that has memorised the fit rows, as trees do, errs less on them than on other rows, so
-// an interval model learns little from these errors. If calibration rows are given, Fit compares
-// both errors. If the median absolute error on the calibration rows is at least 1.2 times as
-// large, and the Mann–Whitney test has a p-value of at most 0.001, Fit divides the calibration
-// rows at random into two halves. With the first half it chooses whether the interval model
-// learns from the fit rows or from this half, by the Winkler score of cross-fitted intervals. The
-// second half calibrates the intervals. It had no part in the choice or in the fit, so the
-// intervals have the guarantee of split conformal prediction (Vovk, Gammerman & Shafer 2005).
-// This takes at least 500 calibration rows, and at least 50 in each group of the second half.
+// an interval model learns little from these errors. If there are at least 500 given calibration
+// rows, Fit divides them at random into two halves and compares the errors on the fit rows with
+// those on the first half. If the median absolute error there is at least 1.1 times as large, and
+// the Mann–Whitney test has a p-value of at most 0.001, Fit chooses with the first half whether
+// the interval model learns from the fit rows or from this half, by the Winkler score of
+// cross-fitted intervals. Only the second half then calibrates the intervals. It had no part in
+// the test, the choice or the fit, so the intervals have the guarantee of split conformal
+// prediction (Vovk, Gammerman & Shafer 2005). Otherwise all calibration rows calibrate them; near
+// the limit of 1.1, coverage can then differ from the level by less than 0.01, because the errors
+// on the first half had a part in the decision.
+//
+// Copies of a row stay in one half. Near copies, such as frames of a video, do not, and then
+// coverage is too low: IntervalFit "fit" avoids this. The second half must have at least 50 rows
+// in each group, or more if the level needs more. The choice does not use TargetRows.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -3,11 +3,14 @@ package attach_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -48,7 +51,7 @@ func TestIntervalRowsCoverage(t *testing.T) {
 		in := noisyFit(rng, nCal, 0.97)
 		test, y := noisyRows(rng, nTest, 0)
 		for _, way := range []string{"", "fit"} {
-			in.IntervalRows = way
+			in.IntervalFit = way
 			b := mustFit(t, in)
 			if c := b.Calibration; way == "" && c.NInterval == nCal/2 && c.TaughtByCalibration && c.ErrorRatio > 10 {
 				taught++
@@ -98,7 +101,7 @@ func TestIntervalRowsChoice(t *testing.T) {
 		{"memorised, but fit rows are requested", noisyFit(rng, 600, 0.97), "fit", 0, false},
 		{"calibration rows are requested", noisyFit(rng, 50, 0), "calibration", 25, true},
 	} {
-		c.in.IntervalRows = c.way
+		c.in.IntervalFit = c.way
 		b := mustFit(t, c.in)
 		if got := b.Calibration; got.NInterval != c.nInterval || got.TaughtByCalibration != c.taught || len(got.Quantiles[0].Y) != got.IntervalRows() {
 			t.Errorf("%s: %d rows calibrate intervals, taught by calibration rows: %v", c.name, got.NInterval, got.TaughtByCalibration)
@@ -122,8 +125,62 @@ func TestIntervalRowsChoice(t *testing.T) {
 	if b := mustFit(t, in); b.Calibration.NInterval != 0 || len(b.Calibration.Groups) != 600 {
 		t.Errorf("a group would keep too few rows: %d rows calibrate intervals", b.Calibration.NInterval)
 	}
-	in.IntervalRows = "half"
-	if _, err := attach.Fit(t.Context(), in); err == nil {
-		t.Error("IntervalRows half is accepted")
+	// A group whose rows all fall into one half is not forgotten.
+	for seed := range uint64(8) {
+		in.Seed = seed
+		for i := range in.CalGroups {
+			in.CalGroups[i] = "large"
+		}
+		in.CalGroups[17] = "rare"
+		in.IntervalFit = ""
+		if b := mustFit(t, in); b.Calibration.NInterval != 0 {
+			t.Errorf("seed %d: a group has too few rows: %d rows calibrate intervals", seed, b.Calibration.NInterval)
+		}
+		in.IntervalFit = "calibration"
+		if b, err := attach.Fit(t.Context(), in); err == nil && !slices.Contains(b.Calibration.Groups, "rare") {
+			t.Errorf("seed %d: group rare has no calibration rows", seed)
+		} else if err != nil && !strings.Contains(err.Error(), `in group "rare"`) {
+			t.Error(err)
+		}
+	}
+	in.IntervalFit = "half"
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `IntervalFit is "half"`) {
+		t.Errorf("error %v", err)
+	}
+	in.IntervalFit, in.SkipIntervals = "fit", true
+	in.IntervalModel, in.IntervalParams, in.SkipDetector = ood.Method{}, nil, false
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "no interval model is fitted") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestIntervalRowsCopies checks that copies of a calibration row stay in one half, so that
+// coverage does not fall.
+func TestIntervalRowsCopies(t *testing.T) {
+	const fits, nCal, nTest = 40, 300, 400
+	rng := rand.New(rand.NewPCG(13, 1))
+	covered, taught := 0, 0
+	for range fits {
+		in := noisyFit(rng, nCal, 0.97)
+		idx := make([]int, 3*nCal)
+		for i := range idx {
+			idx[i] = i % nCal
+		}
+		in.Cal, in.CalTargets = in.Cal.Select(idx), rows.Select(in.CalTargets, idx)
+		in.IntervalFit = "calibration"
+		b := mustFit(t, in)
+		taught += b.Calibration.NCal - b.Calibration.NInterval
+		test, y := noisyRows(rng, nTest, 0)
+		for i, r := range mustPredict(t, b, test, attach.PredictOptions{}) {
+			if target, v := r.Targets[0], float64(y.Data[i]); target.Lower <= v && v <= target.Upper {
+				covered++
+			}
+		}
+	}
+	if taught != fits*3*nCal/2 {
+		t.Errorf("%d rows taught", taught)
+	}
+	if rate := float64(covered) / (fits * nTest); rate < 0.885 {
+		t.Errorf("%.3f of the targets are covered", rate)
 	}
 }

@@ -137,7 +137,7 @@ func (m manifest) check() error {
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("%d fit rows and %d calibration rows", c.NFit, c.NCal)
 	case c.NInterval < 0 || c.NInterval >= c.NCal && c.NInterval > 0 || !(c.ErrorRatio >= 0 && c.ErrorRatio <= maxErrorRatio) || c.NInterval == 0 && (c.ErrorRatio != 0 || c.TaughtByCalibration):
-		return fmt.Errorf("%d of %d calibration rows calibrate intervals, with the ratio of errors %v", c.NInterval, c.NCal, c.ErrorRatio)
+		return fmt.Errorf("n_interval %d must be below n_cal %d, and error_ratio %v from 0 to 1,000; both need n_interval", c.NInterval, c.NCal, c.ErrorRatio)
 	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
 		return fmt.Errorf("%d calibration rows, with %d reused and %d repeated", c.NCal, c.Reused, c.Repeated)
 	case c.Temperature != 0 && (!isClassifier || m.Model.Sigmoid || c.Temperature < 0):

@@ -196,8 +196,13 @@ const maxForestRows = 100_000
 // withQuantileDefaults returns the options with the interval method and its parameters filled
 // in. It returns an error if they do not suit the task, or if one of them is invalid.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
+	switch in.IntervalFit {
+	case "", "fit", "calibration":
+	default:
+		return in, fmt.Errorf("IntervalFit is %q; it must be fit, calibration or empty", in.IntervalFit)
+	}
 	if !in.fitsIntervals() {
-		if in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
+		if in.IntervalFit != "" || in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
 			return in, fmt.Errorf("interval method %q or its parameters are given, but no interval model is fitted, because the task is %q", in.IntervalModel.Name, in.Base.Task)
 		}
 		return in, nil

@@ -152,7 +152,7 @@ func TestWeightsRoundTrip(t *testing.T) {
 // calibrate them, if the others teach the interval model.
 func TestWeightsOfIntervalRows(t *testing.T) {
 	in := weightedRegressor(600)
-	in.IntervalRows = "calibration"
+	in.IntervalFit = "calibration"
 	b := mustFit(t, in)
 	q := b.Calibration.Quantiles[0]
 	if len(q.Weights) != b.Calibration.NInterval || len(b.Calibration.Weights) != 600 {

@@ -172,6 +172,7 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
 		Alpha: g.predictors[g.mainLevel].Options().Alpha, Level: g.predictors[g.mainLevel].Options().Level, Guarantees: []Guarantee{},
 	}
+	e.IntervalCalibrationRows = b.Calibration.NInterval
 	e.EffectiveSampleSize = calibrate.EffectiveSampleSize(b.Calibration.Weights)
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.evaluateFlags(e)

@@ -40,6 +40,9 @@ type Evaluation struct {
 	Task            attach.Task `json:"task"`
 	Rows            int         `json:"rows"`
 	CalibrationRows int         `json:"calibration_rows"`
+	// IntervalCalibrationRows is the number of calibration rows that calibrate intervals, or 0
+	// if all do.
+	IntervalCalibrationRows int `json:"interval_calibration_rows,omitempty"`
 	// EffectiveSampleSize is the number of rows with equal weights that weighted calibration
 	// rows are worth, and 0 without weights. Tests of guarantees use it as the number of
 	// calibration rows. They are then approximate: in simulations, they wrongly reported 1 %

@@ -111,7 +111,13 @@ func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 	p := newProgress(stderr, "audit")
 	defer p.end()
 	say := notePrinter(stderr)
-	e, err := engine.Open(c.Context, f.auditOptions(), pipeline, f.checkBundle, func(format string, args ...any) {
+	checkBundle := func(b *attach.Bundle) error {
+		if err := f.checkBundle(b); err != nil {
+			return err
+		}
+		return checkColumnGates(f.gates, b.Profile != nil && !f.asFeatures)
+	}
+	e, err := engine.Open(c.Context, f.auditOptions(), pipeline, checkBundle, func(format string, args ...any) {
 		p.end()
 		say(format, args...)
 	})

@@ -30,10 +30,19 @@ func parseAuditGates(texts []string) ([]gate, error) {
 	return list, nil
 }
 
+// checkColumnGates returns an error if a gate needs the profile of the inputs and there is none.
+func checkColumnGates(gates []gate, profiled bool) error {
+	for _, g := range gates {
+		if isColumnFigure(g.figure) && !profiled {
+			return fmt.Errorf("--fail-if %s: the audit has no such figure; %s", g.text, noProfile)
+		}
+	}
+	return nil
+}
+
 // checkAuditGates returns a *gateError that names the failed gates, or nil if none failed. A
 // bound between 0 and 1 is a fraction: a number of inputs is then divided by the number of
-// all inputs. A number of cells or columns is never divided. If a gate needs the profile of the inputs and there is none, the error is of
-// another type.
+// all inputs. A number of cells or columns is never divided. It relies on checkColumnGates.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {
@@ -55,9 +64,6 @@ func checkAuditGates(gates []gate, a *audit.Audit) error {
 		case "shift":
 			x = a.Shift.Higher
 		default:
-			if a.Schema == nil {
-				return fmt.Errorf("--fail-if %s: the audit has no such figure; %s", g.text, noProfile)
-			}
 			x = float64(columnFigures(*a.Schema)[g.figure])
 		}
 		if g.fails(x) {

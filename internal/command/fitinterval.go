@@ -25,7 +25,7 @@ func (v *intervalFlags) intervalOptions() table {
 	return table{
 		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
 		{name: "interval-param", dest: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
-		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "cal"}, usage: "ROWS: rows that teach the interval model: x, or cal, half of the calibration rows, which then do not calibrate intervals (default: what gives the better intervals, if the model errs much less on --x than on --cal, because it has memorised --x; otherwise x)"},
+		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "cal"}, usage: "ROWS: rows that teach the interval model: x, or cal for half of the calibration rows, while the other half calibrates (default: x; if the model errs clearly less on --x than on --cal, the better of the two)"},
 	}.inGroup(groupIntervals)
 }
 
@@ -41,7 +41,7 @@ func (v *intervalFlags) setMethod(name string) error {
 
 // apply sets the interval method and its parameters in the options of the fit.
 func (v *intervalFlags) apply(t table, in *attach.FitOptions) error {
-	in.IntervalRows = map[string]string{"x": "fit", "cal": "calibration"}[v.rows]
+	in.IntervalFit = map[string]string{"x": "fit", "cal": "calibration"}[v.rows]
 	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {
 		return usagef("--interval-param: %v", err)

@@ -42,5 +42,8 @@ func (f *mergeFlags) run(c *cli.Context) error {
 		return err
 	}
 	printAudit(c.App.Writer, a, f.dir)
+	if err := checkColumnGates(f.gates, a.Schema != nil); err != nil {
+		return err
+	}
 	return checkAuditGates(f.gates, a)
 }
