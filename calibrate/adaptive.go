@@ -93,8 +93,11 @@ const (
 //   - "aci": |Σerr/n − α| ≤ (max(α, 1−α) + mγ)/(nγ). For m = 1 this is proposition 4.1 of Gibbs
 //     & Candès (2021). Reason: Σ(err − α) is (α − level)/γ, and a level ≤ 0 makes all new
 //     rows covered. Only the m outstanding rows can still move the level away from [0,1].
-//   - "pid": |Σerr/n − α| ≤ (π/2)·C/log(n) + m/n for n ≥ 4. For m = 1 this is the theorem of
-//     Angelopoulos, Candès & Tibshirani (2023) about error integration.
+//   - "pid": |Σerr/n − α| ≤ (π/2)·C/log(n) + (m+1)/n for n ≥ 4. For m = 1 this is the theorem
+//     of Angelopoulos, Candès & Tibshirani (2023) about error integration, up to a term 1/n.
+//     Reason: if |Σ(err − α)| is at least (π/2)·C·n/log(n), new thresholds are infinite, and
+//     only the m−1 other outstanding rows can move the sum farther away. log(1) = 0, so no
+//     threshold can be infinite before two rows have feedback. The second of them adds 1/n.
 //   - "dtaci" has no useful bound on Σerr/n. Its guarantee is about the pinball loss: over any
 //     Memory rows, the mean loss is near that of the best step for these rows. The proof of
 //     long-run coverage needs η and σ that tend to 0, and here they are constant.

@@ -140,7 +140,7 @@ func jumpingScores(rng *rand.Rand, n int) []float64 {
 // rows with feedback and at most m outstanding rows.
 func missBound(o calibrate.AdaptiveOptions, n, m int) float64 {
 	if o.Method == "pid" {
-		return math.Pi/2*o.Saturation/math.Log(float64(n)) + float64(m)/float64(n)
+		return math.Pi/2*o.Saturation/math.Log(float64(n)) + float64(m+1)/float64(n)
 	}
 	return (max(o.Alpha, 1-o.Alpha) + float64(m)*o.Steps[0]) / (o.Steps[0] * float64(n))
 }
@@ -200,21 +200,29 @@ func TestAdaptiveLongRunCoverage(t *testing.T) {
 }
 
 // TestAdaptiveAdversary checks the bound for scores that somebody chooses to make coverage
-// wrong, with feedback in a random order. The adversary knows each threshold, and misses or is
-// covered for long periods.
+// wrong, with feedback in a random order. The adversary misses or is covered for long periods. It
+// starts with either. For "pid" with a small saturation, the first rows matter most, because the
+// integral does not act before two rows have feedback.
 func TestAdaptiveAdversary(t *testing.T) {
 	const n, m = 3000, 12
-	for seed := range uint64(20) {
+	var scores []float64
+	for i := range 100 {
+		scores = append(scores, float64(i))
+	}
+	for seed := range uint64(40) {
 		for _, o := range []calibrate.AdaptiveOptions{
 			{Method: "aci", Alpha: .1, Steps: []float64{.05}, Window: 20},
 			{Method: "aci", Alpha: .7, Steps: []float64{.3}},
 			{Method: "pid", Alpha: .2, Steps: []float64{.1}, Window: 20, Saturation: .2},
+			{Method: "pid", Alpha: .1, Saturation: .1},
+			{Method: "pid", Alpha: .01, Saturation: .01},
+			{Method: "pid", Alpha: .99, Saturation: .01},
 		} {
 			rng := rand.New(rand.NewPCG(seed, 3))
-			a := newAdaptive(t, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, o)
+			a := newAdaptive(t, scores, o)
 			thresholds := map[int]float64{}
 			misses, fed, limit := 0, 0, 1+rng.IntN(m)
-			wantMiss := false
+			wantMiss := seed%2 == 0
 			for i := range n {
 				_, thresholds[i] = next(t, a, i)
 				if rng.IntN(200) == 0 {
@@ -226,9 +234,9 @@ func TestAdaptiveAdversary(t *testing.T) {
 						row = r
 						break
 					}
-					score := -1000.
+					score := -1e6
 					if wantMiss {
-						score = 1000 * (1 + rng.Float64())
+						score = 1e6
 					}
 					delete(thresholds, row)
 					if !feedback(t, a, row, score) {
