@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"unicode/utf8"
 )
 
 // AdaptiveOptions selects how an Adaptive adapts. Zero values stand for defaults.
@@ -250,13 +251,16 @@ func checkScore(method string, score float64) error {
 }
 
 // Next returns the miscoverage level and the threshold of a new row. id names the row until its
-// feedback. The level is NaN for "pid", which has none.
+// feedback, and must be UTF-8. The level is NaN for "pid", which has none.
 //
 // To adapt intervals or sets that have no threshold, make them at the level instead. They must
 // be infinite if level ≤ 0 and empty if level ≥ 1.
 func (a *Adaptive) Next(id string) (level, threshold float64, err error) {
 	if err := a.initialized(); err != nil {
 		return 0, 0, err
+	}
+	if !utf8.ValidString(id) {
+		return 0, 0, fmt.Errorf("the row id %+q is not UTF-8, so a saved state could not keep it: convert it to UTF-8 first", id)
 	}
 	if _, ok := a.outstanding[id]; ok {
 		return 0, 0, fmt.Errorf("row %q already has a threshold and is waiting for feedback: give each row its own id", id)

@@ -395,6 +395,8 @@ func TestAdaptiveErrors(t *testing.T) {
 	}
 	_, _, err := a.Next("1")
 	fails("already has a threshold", err)
+	_, _, err = a.Next("caf\xe9") // Latin-1
+	fails(`"caf\xe9" is not UTF-8`, err)
 	fails("not waiting", feed(a, "2", 1))
 	fails("not waiting", a.Cancel("2"))
 	fails("score is NaN", feed(a, "1", math.NaN()))
