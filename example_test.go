@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"math"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -66,17 +67,27 @@ func Example_series() {
 	check(err)
 
 	lower, upper := make([]float64, 2), make([]float64, 2)
-	for day, y := range [][]float32{{0.5, 0.5}, {20, 30}, {21, 31}, {22, 32}} {
+	for day, y := range [][]float32{{0.5, 0.5}, {20, 30}, {21, 31}, {22, 32}, {23, 33}} {
+		features := []float32{0.5, 0.5, 0, 0.1}
+		if day == 3 {
+			features[0] = 1e30 // a broken sensor
+		}
 		p, err := predictor.Predict(context.Background(), attach.Rows{Batch: ood.Batch{
-			Features: blas32.General{Rows: 1, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1}},
+			Features: blas32.General{Rows: 1, Cols: 4, Stride: 4, Data: features},
 			Logits:   blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5}},
 		}})
 		check(err)
+		id := fmt.Sprint("day ", day)
 		var quantiles [][]float32
+		known := true
 		for _, target := range p[0].Targets {
 			quantiles = append(quantiles, toFloat32(target.Quantiles))
+			known = known && !math.IsNaN(target.Median)
 		}
-		id := fmt.Sprint("day ", day)
+		if !known {
+			fmt.Println(id + ": the features say nothing about the targets")
+			continue // the intervals are infinite
+		}
 		level, threshold, err := adaptive.Next(id)
 		check(err)
 		intervals.PredictMargins(lower, upper, quantiles, []float64{threshold})
@@ -90,7 +101,8 @@ func Example_series() {
 	// day 0, level 0.20: [-2.4, 3.2] and [-2.5, 3.2]
 	// day 1, level 0.21: [-2.4, 3.2] and [-2.5, 3.2]
 	// day 2, level 0.17: [-2.9, 3.7] and [-3.0, 3.7]
-	// day 3, level 0.13: [-28.6, 29.4] and [-29.3, 30.0]
+	// day 3: the features say nothing about the targets
+	// day 4, level 0.13: [-28.6, 29.4] and [-29.3, 30.0]
 }
 
 func toFloat32(v []float64) (list []float32) {

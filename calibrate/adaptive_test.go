@@ -607,3 +607,51 @@ func TestMarginsAgreeWithScores(t *testing.T) {
 		}
 	}
 }
+
+// TestMarginsOfUnknownRows checks rows with a quantile that is not finite: no margin but −Inf may
+// miss their target, and Feedback must refuse their score.
+func TestMarginsOfUnknownRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	q := calibrate.QuantileCalibration{Levels: []float64{.1, .5, .9}}
+	for range 99 {
+		q.Grid, q.Y = append(q.Grid, -1, 0, 1), append(q.Y, float32(rng.NormFloat64()))
+	}
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	known := []float32{-1, 0, 1}
+	for _, o := range []calibrate.IntervalOptions{
+		{}, {Score: "cqr-r"}, {Score: "cqr-m"}, {Score: "cir"}, {Score: "rcp"}, {Joint: true}, {Joint: true, Score: "cqr-m"}, {Side: "lower"}, {Side: "upper"},
+	} {
+		v, err := calibrate.NewIntervals([]calibrate.QuantileCalibration{q, q}, o, .2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		margins := make([]float64, len(v.CalibrationScores()))
+		predict := func(row []float32, margin float64) (lower, upper []float64) {
+			lower, upper = make([]float64, 2), make([]float64, 2)
+			for i := range margins {
+				margins[i] = margin
+			}
+			v.PredictMargins(lower, upper, [][]float32{row, known}, margins)
+			return lower, upper
+		}
+		for _, row := range [][]float32{{nan, nan, nan}, {-inf, nan, inf}, {-inf, -inf, -inf}, {inf, inf, inf}} {
+			for _, margin := range []float64{-2, 0, .5, math.Inf(1)} {
+				lower, upper := predict(row, margin)
+				if !math.IsInf(lower[0], -1) || !math.IsInf(upper[0], 1) {
+					t.Errorf("%+v, quantiles %v, margin %v: %v to %v", o, row, margin, lower[0], upper[0])
+				}
+				wantLower, wantUpper := predict(known, margin)
+				if lower[1] != wantLower[1] || upper[1] != wantUpper[1] {
+					t.Errorf("%+v, quantiles %v, margin %v: the other target has %v to %v", o, row, margin, lower[1], upper[1])
+				}
+			}
+			if lower, upper := predict(row, math.Inf(-1)); lower[0] <= upper[0] {
+				t.Errorf("%+v, quantiles %v, margin −Inf: %v to %v", o, row, lower[0], upper[0])
+			}
+			scores := v.Scores([][]float32{row, known}, []float32{.5, .5})
+			if !math.IsNaN(scores[0]) || len(scores) == 2 && math.IsNaN(scores[1]) {
+				t.Errorf("%+v, quantiles %v: scores %v", o, row, scores)
+			}
+		}
+	}
+}

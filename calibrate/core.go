@@ -13,6 +13,9 @@ func (c baseInterval) score(y float64) float64 {
 	return max(divideUp(subtractUp(c.lo, y), c.lowerUnit), divideUp(subtractUp(y, c.hi), c.upperUnit))
 }
 
+// isFinite reports whether all quantiles from which the interval was made are finite.
+func (c baseInterval) isFinite() bool { return isFinite(c.lo + c.hi + c.lowerUnit + c.upperUnit) }
+
 // baseInterval returns the interval of a row before calibration, from the row's predicted
 // quantiles. The rectifier moves both ends outwards by the same amount. If the ends would
 // cross, both become the midpoint.

@@ -29,12 +29,19 @@ func (v Intervals) CalibrationScores() [][]float64 {
 // Scores returns the nonconformity score of a row for each target, or one score for a joint
 // box. quantiles[t] holds the predicted quantiles of target t at its levels, and y the true
 // values. An interval contains the targets whose score is at most its margin (see
-// PredictMargins). A score is NaN if a quantile or the target is.
+// PredictMargins).
+//
+// A score is NaN if the target is NaN, or if an end of the interval starts from a quantile that
+// is not finite. The interval of such a row is infinite, so do not ask an Adaptive for its
+// threshold. If you did, call Adaptive.Cancel.
 func (v Intervals) Scores(quantiles [][]float32, y []float32) []float64 {
 	if v.options.Side != "" {
 		scores := make([]float64, len(v.targets))
 		for t, q := range v.targets {
-			scores[t] = sidedScore(v.options.Side, q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)), float64(y[t]))
+			scores[t] = math.NaN()
+			if end := q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)); isFinite(end) {
+				scores[t] = sidedScore(v.options.Side, end, float64(y[t]))
+			}
 		}
 		return scores
 	}
@@ -44,7 +51,11 @@ func (v Intervals) Scores(quantiles [][]float32, y []float32) []float64 {
 	}
 	for t, q := range v.targets {
 		b := t * len(v.boxes) / len(v.targets)
-		scores[b] = max(scores[b], v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t]).score(float64(y[t])))
+		score := math.NaN()
+		if base := v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t]); base.isFinite() {
+			score = base.score(float64(y[t]))
+		}
+		scores[b] = max(scores[b], score)
 	}
 	return scores
 }
@@ -52,8 +63,9 @@ func (v Intervals) Scores(quantiles [][]float32, y []float32) []float64 {
 // PredictMargins writes the ends of each target's interval for one row, like Predict, but with
 // the given margins instead of the calibrated ones. There is one margin for each target, or one
 // for a joint box, for example the threshold of an Adaptive. A margin of +Inf makes intervals
-// infinite. If lower > upper, the interval is empty, which is the case for a margin of −Inf.
-// Intervals are never smoothed.
+// infinite. If lower > upper, the interval is empty, which is the case for a margin of −Inf. At
+// other margins, an interval is infinite if one of its ends starts from a quantile that is not
+// finite, because nothing is known about the target. Intervals are never smoothed.
 func (v Intervals) PredictMargins(lower, upper []float64, quantiles [][]float32, margins []float64) {
 	for t, q := range v.targets {
 		limit := threshold{score: margins[t*len(margins)/len(v.targets)]}
@@ -61,12 +73,17 @@ func (v Intervals) PredictMargins(lower, upper []float64, quantiles [][]float32,
 		if limit.score == math.Inf(-1) {
 			lower[t], upper[t] = math.Inf(1), math.Inf(-1)
 		} else if v.options.Side == "" {
-			base := v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t])
-			lower[t], upper[t] = limit.lowerEnd(base.lo, base.lowerUnit), limit.upperEnd(base.hi, base.upperUnit)
-		} else if end := q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)); v.options.Side == conformal.Lower {
+			if base := v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t]); base.isFinite() {
+				lower[t], upper[t] = limit.lowerEnd(base.lo, base.lowerUnit), limit.upperEnd(base.hi, base.upperUnit)
+			}
+		} else if end := q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)); !isFinite(end) {
+			continue
+		} else if v.options.Side == conformal.Lower {
 			lower[t] = limit.lowerEnd(end, 1)
 		} else {
 			upper[t] = limit.upperEnd(end, 1)
 		}
 	}
 }
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
