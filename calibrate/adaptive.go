@@ -41,9 +41,10 @@ const (
 )
 
 // Adaptive keeps the coverage of a series near 1−α although the series changes. After each
-// target it adapts the threshold of nonconformity scores: upwards after a miss, and downwards
-// after a covered target. Other intervals of this package assume exchangeable rows, and rows
-// that are ordered in time seldom are.
+// target it adapts the threshold of nonconformity scores: in general, a miss raises the thresholds
+// of later rows, and a covered target lowers them. Scores that enter the window can do the
+// opposite. Rows that already have a threshold keep it. Other intervals of this package assume
+// exchangeable rows, and rows that are ordered in time seldom are.
 //
 // Next returns the threshold of a row. The prediction interval or prediction set of the row
 // contains all answers with at most this score. Feedback takes the score of the true answer
@@ -105,7 +106,9 @@ const (
 //
 // A larger step gives a tighter bound but levels that vary more. Infinite and empty intervals
 // can then become frequent, and they cover exactly often enough without being useful. Look at
-// widths too.
+// widths too. Late feedback makes this worse, because m misses in a row lower a level by mγ(1−α)
+// before a new threshold can help. For "aci" with late feedback, choose a window and a step of at
+// most half of α/m.
 //
 // An Adaptive is not safe for concurrent use.
 //

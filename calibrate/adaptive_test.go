@@ -147,7 +147,8 @@ func missBound(o calibrate.AdaptiveOptions, n, m int) float64 {
 
 // TestAdaptiveLongRunCoverage checks that the fraction of misses of a series with breaks is
 // within the proven bound of α after each row, and near α at the end. Split conformal
-// prediction with the same calibration rows is not.
+// prediction with the same calibration rows is not. If feedback is late, "aci" must have hardly
+// any infinite or empty intervals with a window and a step of at most half of α/m.
 func TestAdaptiveLongRunCoverage(t *testing.T) {
 	const alpha, calibration, n = .1, 500, 10000
 	scores := jumpingScores(rand.New(rand.NewPCG(7, 7)), calibration+n)
@@ -167,6 +168,7 @@ func TestAdaptiveLongRunCoverage(t *testing.T) {
 	for _, o := range []calibrate.AdaptiveOptions{
 		{Method: "aci", Steps: []float64{.005}},
 		{Method: "aci", Steps: []float64{.05}, Window: 200},
+		{Method: "aci", Steps: []float64{.0015}, Window: 200},
 		{Method: "dtaci", Window: 200},
 		{Method: "pid", Steps: []float64{.1}, Saturation: .5},
 		{Method: "pid", Steps: []float64{.05}, Window: 200, Saturation: .2},
@@ -192,6 +194,9 @@ func TestAdaptiveLongRunCoverage(t *testing.T) {
 			}
 			rate := float64(misses) / float64(n-late)
 			t.Logf("%s, window %d, feedback %d rows late: misses %.4f, infinite or empty %.4f (split conformal: misses %.4f)", o.Method, o.Window, late, rate, float64(infinite)/n, float64(missed)/n)
+			if o.Method == "aci" && o.Window > 0 && late > 0 && o.Steps[0] <= alpha/2/float64(late+1) && infinite > n/100 {
+				t.Errorf("%+v, feedback %d rows late: %d intervals are infinite or empty", o, late, infinite)
+			}
 			if math.Abs(rate-alpha) > .02 {
 				t.Errorf("%+v, feedback %d rows late: misses %v of the rows", o, late, rate)
 			}
