@@ -19,12 +19,13 @@
 //	quantiles/*.npy      arrays of the interval model
 //	features/*.npy       mean and standard deviation of each standardised feature
 //	text/*.npy           files of the tokenizer, as bytes
-//	profile/columns.npy  the profile of the inputs, as JSON (since format 2, and with words
-//	                     of texts since format 3): see package schema
+//	profile/columns.npy  the profile of the inputs, as JSON: see package schema
 //	cells/empty.npy      for each column, the number of fit rows in which it is empty; these
 //	                     include the calibration rows if those have more empty cells
 //
-// The arrays below calibration/ have one entry for each calibration row, except the hashes:
+// The arrays below calibration/ have one entry for each calibration row, except the ratio and
+// the hashes. If only some calibration rows calibrate intervals, the quantiles, the targets and
+// the groups have entries for these rows only:
 //
 //	ood.npy         the detector's score
 //	predicted.npy   the predicted class
@@ -38,6 +39,11 @@
 //	quantiles.npy   the interval model's quantiles, targets×rows×levels
 //	targets.npy     the true targets, targets×rows
 //	groups.npy      the group, as an index into the manifest's list of groups
+//	weights.npy     the weight
+//	interval_weights.npy
+//	                the weights of the rows that calibrate intervals, if not all do
+//	ratio.npy       the coefficients and the intercept of the logarithm of the density
+//	                ratio, which is the weight of a new row
 //	fit_hashes.npy, cal_hashes.npy
 //	                the smallest distinct hashes of the fit rows and of the
 //	                calibration rows, at most 4,096 of each, which identify
@@ -56,8 +62,15 @@
 //
 // The manifest has a format version, the integer "format". Every version of this package reads
 // all earlier formats, and returns [ErrNewerFormat] for a later one. An addition to the format
-// gets the next number if a release already reads the current one. Two things never change:
-// the zip contains manifest.json, and it has "format" at its top level.
+// gets the next number if a release already reads the current one. Write uses the oldest format
+// that can hold the bundle:
+//
+//   - Format 2 adds the profile of the inputs.
+//   - Format 3 adds the words of texts to the profile.
+//   - Format 4 adds intervals that only some of the calibration rows calibrate.
+//   - Format 5 adds weights of calibration rows.
+//
+// Two things never change: the zip contains manifest.json, and it has "format" at its top level.
 //
 // # What is rejected
 //
