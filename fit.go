@@ -138,8 +138,8 @@ type FitOptions struct {
 // cross-fitted intervals. Only the second half then calibrates the intervals. It had no part in
 // the test, the choice or the fit, so the intervals have the guarantee of split conformal
 // prediction (Vovk, Gammerman & Shafer 2005). Otherwise all calibration rows calibrate them; near
-// the limit of 1.1, coverage can then differ from the level by less than 0.01, because the errors
-// on the first half had a part in the decision.
+// the limit of 1.1, coverage can then differ a little from the level, because the errors on the
+// first half had a part in the decision.
 //
 // Copies of a row stay in one half. Near copies, such as frames of a video, do not, and then
 // coverage is too low: IntervalFit "fit" avoids this. The second half must have at least 50 rows

@@ -81,6 +81,7 @@ func TestIntervalRowsCoverage(t *testing.T) {
 	if ratio := winkler[""] / winkler["fit"]; ratio > 0.9 {
 		t.Errorf("the Winkler score is %.3f times that of intervals that learned from the fit rows", ratio)
 	}
+	t.Logf("coverage %.4f, standard error %.4f", covered[""]/n, standardError)
 	if taught < fits*9/10 {
 		t.Errorf("%d of %d interval models learned from calibration rows", taught, fits)
 	}

@@ -72,8 +72,7 @@ const (
 //
 //	weight ← (1−σ) weight·exp(−η·loss) + σ·(mean of weight·exp(−η·loss))
 //
-// The loss is that of the row's p-value. η and σ are those that the authors recommend for
-// Memory.
+// The p-value of the row determines the loss. The authors recommend η and σ for Memory.
 //
 // "pid" (conformal PID control) adapts the threshold itself, so thresholds can exceed all scores
 // so far without being infinite. It adds quantile tracking and error integration:

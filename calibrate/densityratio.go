@@ -112,8 +112,8 @@ func NewDensityRatio(ctx context.Context, calibration, target blas32.General, se
 	return r, weights, nil
 }
 
-// Of returns the estimated ratio for the features of a row. It panics if their number differs
-// from the number of coefficients. The ratio of features that are not finite is +Inf.
+// Of estimates the ratio for the features of a row. It panics if a row does not have one feature
+// for each coefficient. If a feature is not finite, the ratio is +Inf.
 func (r DensityRatio) Of(row []float32) float64 {
 	if len(row) != len(r.Coefficients) {
 		panic(fmt.Sprintf("calibrate: a row has %d features and the density ratio needs %d", len(row), len(r.Coefficients)))

@@ -106,7 +106,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 			return v, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", t, len(q.Y), len(targets[0].Y))
 		}
 		if t > 0 && !slices.Equal(q.Weights, targets[0].Weights) {
-			return v, fmt.Errorf("the calibration rows of target %d have other weights than those of target 0", t)
+			return v, fmt.Errorf("all targets need the same weights of calibration rows, but targets %d and 0 differ", t)
 		}
 		if q.Weights != nil && o.Smoothed {
 			return v, errors.New("smoothed intervals cannot have weights: choose one of the two")

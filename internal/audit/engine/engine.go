@@ -35,8 +35,9 @@ type Engine struct {
 	rows          *modelrows.Attached
 	opening       sync.Mutex // guards rows, because opening a file changes the options in rows
 	scorer        *audit.Scorer
-	closeProducts func() // closes the ONNX Runtime session for matrix products
-	fittedCounts  []int  // number of fit rows of each file of Options.Fitted, after they were read
+	closeProducts func()   // closes the ONNX Runtime session for matrix products
+	fitted        []source // files of Options.Fitted, fetched if they are URLs
+	fittedCounts  []int    // number of fit rows of each of these files, after they were read
 	// Explaining reports how many rows were explained, and how many there are. It may be nil.
 	Explaining func(done, total int)
 }
@@ -79,13 +80,13 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if b.Calibration.Weights != nil {
 		return fmt.Errorf("%s: its calibration rows have weights, and an audit needs p-values without weights; fit without FitOptions.TargetRows", e.Bundle)
 	}
-	fitted, err := e.fittedSources(ctx)
-	if err != nil {
+	var err error
+	if e.fitted, err = e.fittedSources(ctx); err != nil {
 		return err
 	}
 	id := e.Identity
 	id.Reading = audit.Reading{FromFeatures: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.Classes, FolderLabels: e.Labels, SkipBad: e.SkipBad}
-	if id.Fitted, err = shardsDigest(ctx, fitted); err != nil {
+	if id.Fitted, err = shardsDigest(ctx, e.fitted); err != nil {
 		return err
 	}
 	for _, file := range []struct {
@@ -107,7 +108,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	e.scorer.Fitted = func(ctx context.Context) (features blas32.General, keys []string, err error) {
-		return e.fittedRows(ctx, fitted)
+		return e.fittedRows(ctx, e.fitted)
 	}
 	return nil
 }

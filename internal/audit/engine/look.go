@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -52,7 +53,8 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 			}
 		}
 		shown := make([]audit.Shown, len(rows))
-		if err := e.showInputs(ctx, set, at, shown); err != nil {
+		read := sync.OnceValues(func() (ood.InputBlock, error) { return set.Block(ctx, at) })
+		if err := e.showInputs(ctx, set, at, shown, read); err != nil {
 			return nil, nil
 		}
 		if e.scorer.Identity.Fitted != "" {
@@ -63,7 +65,7 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 		if explainer == nil {
 			return shown, nil
 		}
-		block, err := set.Block(ctx, at)
+		block, err := read()
 		for k := range shown {
 			if err == nil {
 				err = explainRow(ctx, explainer, block.Slice(k, k+1), &shown[k])
@@ -80,8 +82,8 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 	return look, nil
 }
 
-// showInputs sets the pictures or the cells of some rows.
-func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, shown []audit.Shown) error {
+// showInputs sets the pictures or the cells of some rows. The function read returns the rows.
+func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, shown []audit.Shown, read func() (ood.InputBlock, error)) error {
 	images, err := set.Thumbnails(ctx, at)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func (e *Engine) showInputs(ctx context.Context, set *inputs.Set, at []int, show
 	}
 	var reasons [][]schema.Reason
 	if m := e.scorer.Matcher(); m != nil {
-		block, err := set.Block(ctx, at)
+		block, err := read()
 		if err != nil {
 			return err
 		}
@@ -131,10 +133,6 @@ func (e *Engine) showNearest(ctx context.Context, features blas32.General, shown
 	if err != nil {
 		return err
 	}
-	fitted, err := e.fittedSources(ctx)
-	if err != nil {
-		return err
-	}
 	first := 0
 	for s, count := range e.fittedCounts {
 		var at, places []int
@@ -147,13 +145,13 @@ func (e *Engine) showNearest(ctx context.Context, features blas32.General, shown
 		if len(at) == 0 || shown[places[0]].Picture == nil {
 			continue
 		}
-		opened, err := e.rows.OpenRows(ctx, fitted[s].path, "", inputs.Slice{})
+		opened, err := e.rows.OpenRows(ctx, e.fitted[s].path, "", inputs.Slice{})
 		if err != nil {
 			return err
 		}
 		images, err := opened.Set.Thumbnails(ctx, at)
 		if err != nil {
-			return inputs.InFile(fitted[s].path, err)
+			return inputs.InFile(e.fitted[s].path, err)
 		}
 		for j, m := range images {
 			if shown[places[j]].NearestPicture, err = report.Encode(m); err != nil {
@@ -183,17 +181,14 @@ func (e *Engine) newExplainer(ctx context.Context) (*explain.Explainer, error) {
 		return nil, err
 	}
 	x := &explain.Explainer{Net: e.rows.Net, Predictor: p}
-	fitted, err := e.fittedSources(ctx)
 	switch {
-	case err != nil:
-		return nil, err
-	case len(fitted) > 0:
-		opened, err := e.rows.OpenRows(ctx, fitted[0].path, "", inputs.Slice{})
+	case len(e.fitted) > 0:
+		opened, err := e.rows.OpenRows(ctx, e.fitted[0].path, "", inputs.Slice{})
 		if err == nil {
 			x.Reference, err = explain.ReadReference(ctx, opened.Set, x.Seed)
 		}
 		if err != nil {
-			return nil, inputs.InFile(fitted[0].path, err)
+			return nil, inputs.InFile(e.fitted[0].path, err)
 		}
 	case b.Text == nil:
 		var ok bool
@@ -229,18 +224,20 @@ func explainRow(ctx context.Context, x *explain.Explainer, row ood.InputBlock, s
 	if err != nil {
 		return err
 	}
-	var texts []*audit.Cell
 	shares := why.ColumnShares()
 	for i := range shown.Cells {
-		cell := &shown.Cells[i]
-		if cell.Share = shares[cell.Column]; cell.Number == nil {
-			texts = append(texts, cell)
-		}
+		shown.Cells[i].Share = shares[shown.Cells[i].Column]
 	}
 	for k, t := range why.Tensors {
-		if t.Offsets != nil && len(texts) > 0 {
-			texts[0].Words = shownWords(row.Tensors[k].Strings[0], t.Offsets, why.Shares(k), why.Unknown[k])
-			texts = texts[1:]
+		if t.Offsets == nil {
+			continue
+		}
+		text := row.Tensors[k].Strings[0]
+		i := slices.IndexFunc(shown.Cells, func(c audit.Cell) bool {
+			return c.Words == nil && c.Text != "" && strings.HasPrefix(strings.TrimSpace(text), c.Text)
+		})
+		if i >= 0 {
+			shown.Cells[i].Words = shownWords(text, t.Offsets, why.Shares(k), why.Unknown[k])
 		}
 	}
 	if shown.Explained = why.Reasons(); why.HeatMap != nil {
