@@ -101,16 +101,11 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	if err := checkLevel("α", alpha); err != nil {
 		return v, err
 	}
-	for t, q := range targets {
-		if len(q.Y) != len(targets[0].Y) {
-			return v, fmt.Errorf("target %d has %d calibration rows and target 0 has %d", t, len(q.Y), len(targets[0].Y))
-		}
-		if t > 0 && !slices.Equal(q.Weights, targets[0].Weights) {
-			return v, fmt.Errorf("all targets need the same weights of calibration rows, but targets %d and 0 differ", t)
-		}
-		if q.Weights != nil && o.Smoothed {
-			return v, errors.New("smoothed intervals cannot have weights: choose one of the two")
-		}
+	if err := checkTargets(targets); err != nil {
+		return v, err
+	}
+	if o.Smoothed && slices.ContainsFunc(targets, func(q QuantileCalibration) bool { return q.Weights != nil }) {
+		return v, errors.New("smoothed intervals cannot have weights: choose one of the two")
 	}
 	switch {
 	case o.Side != "" && o.Side != conformal.Lower && o.Side != conformal.Upper:
@@ -151,6 +146,19 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		v.boxes = []jointBox{all}
 	}
 	return v, nil
+}
+
+// checkTargets returns an error unless all targets have the same calibration rows.
+func checkTargets(targets []QuantileCalibration) error {
+	for t, q := range targets {
+		if len(q.Y) != len(targets[0].Y) {
+			return fmt.Errorf("target %d has %d calibration rows and target 0 has %d", t, len(q.Y), len(targets[0].Y))
+		}
+		if !slices.Equal(q.Weights, targets[0].Weights) {
+			return fmt.Errorf("all targets need the same weights of calibration rows, but targets %d and 0 differ", t)
+		}
+	}
+	return nil
 }
 
 // WithWeight returns the intervals for a row with this weight: see WeightedConformal. Without

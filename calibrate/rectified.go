@@ -33,28 +33,41 @@ const (
 // With the score "rcp", half of the calibration rows train the rectifiers. Seed draws this
 // half, which is the same for all targets. Given the rectifiers, the scores of the remaining
 // rows are exchangeable. With other scores, all rows remain and the rectifiers are empty.
-func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha float64) (remaining []QuantileCalibration, rectifiers []rectifier, err error) {
-	rectifiers = make([]rectifier, len(targets))
+func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha float64) ([]QuantileCalibration, []rectifier, error) {
+	rectifiers := make([]rectifier, len(targets))
 	if o.Score != conformal.RCP {
 		return targets, rectifiers, nil
 	}
-	var order []int
-	for t, q := range targets {
-		if err := q.check(); err != nil {
-			return nil, nil, err
-		}
-		n := len(q.Y)
-		if len(order) != n {
-			order = rand.New(rand.NewPCG(o.Seed, rectifierStream)).Perm(n)
-			slices.Sort(order[n-hypothesis.Halved(n):]) // CalibrationScores keeps the order of rows
-		}
-		half := n - hypothesis.Halved(n)
-		remaining = append(remaining, q.rows(order[half:]))
-		if rectifiers[t], err = o.fitRectifier(q.rows(order[:half]), alpha); err != nil {
+	taught, remaining, err := halve(targets, o.Seed, rectifierStream)
+	if err != nil {
+		return nil, nil, err
+	}
+	for t, q := range taught {
+		if rectifiers[t], err = o.fitRectifier(q, alpha); err != nil {
 			return nil, nil, err
 		}
 	}
 	return remaining, rectifiers, nil
+}
+
+// halve divides the calibration rows into two halves. The first one is for a fit, and the
+// second one, which has one row more if their number is odd, for calibration. Seed and stream
+// draw the halves, which are the same for all targets.
+func halve(targets []QuantileCalibration, seed, stream uint64) (first, second []QuantileCalibration, err error) {
+	var order []int
+	for _, q := range targets {
+		if err := q.check(); err != nil {
+			return nil, nil, err
+		}
+		n := len(q.Y)
+		half := n - hypothesis.Halved(n)
+		if len(order) != n {
+			order = rand.New(rand.NewPCG(seed, stream)).Perm(n)
+			slices.Sort(order[half:]) // CalibrationScores keeps the order of rows
+		}
+		first, second = append(first, q.rows(order[:half])), append(second, q.rows(order[half:]))
+	}
+	return first, second, nil
 }
 
 // fitRectifier fits a forest to the "cqr" scores of the rows. It ignores Joint, because the

@@ -15,12 +15,14 @@ func uniform(seed, row, stream uint64) float64 {
 // Each use of a seed has its own stream of random numbers. tauStream draws the τ that breaks
 // the ties of a new row, and calibrationStream draws this number for calibration rows.
 // clusterStream draws the calibration rows that cluster the classes, and rectifierStream the
-// rows that train the rectifier. ratioStream divides rows into the parts of a DensityRatio.
+// rows that train the rectifier. ellipsoidStream draws the rows from which the shape of ellipsoids
+// is estimated. ratioStream divides rows into the parts of a DensityRatio.
 const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
 	clusterStream     = 0x636c75
 	rectifierStream   = 0x726370
+	ellipsoidStream   = 0x656c6c
 	ratioStream       = 0x726174696f
 )
 
