@@ -3,8 +3,11 @@ package attach
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
@@ -12,7 +15,8 @@ import (
 // groups, it holds that for all rows.
 type groupCalibration struct {
 	calibrate.Intervals
-	reach         []float64 // for each target, the magnitude above which quantiles carry no information
+	ellipsoids    *calibrate.Ellipsoids // nil unless they are requested
+	reach         []float64             // for each target, the magnitude above which quantiles carry no information
 	distributions []func(quantiles []float32) calibrate.Distribution
 }
 
@@ -54,6 +58,13 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*gr
 	if c.Intervals, err = calibrate.NewIntervals(targets, o, 1-p.o.Level); err != nil {
 		return nil, err
 	}
+	if p.o.Region == conformal.Ellipsoid {
+		ellipsoids, err := calibrate.NewEllipsoids(targets, 1-p.o.Level, p.o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		c.ellipsoids = &ellipsoids
+	}
 	for _, q := range targets {
 		c.reach = append(c.reach, quantile.Reach(q.Levels, q.Grid, q.Y))
 		if p.o.Samples == 0 {
@@ -85,12 +96,27 @@ func (p *Predictor) calibrationOf(group string) *groupCalibration {
 
 // checkIntervals returns an error for interval options that the bundle does not support.
 func (b *Bundle) checkIntervals(o PredictOptions) error {
-	requested := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
+	requested := o.Side != "" || o.Joint || o.Region != "" || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Samples < 0:
 		return fmt.Errorf("the number of samples is %d, and must not be negative", o.Samples)
 	case requested && len(b.Calibration.Quantiles) == 0:
 		return errors.New("there is no calibrated interval model; intervals and samples need one, fitted for regression")
+	case o.Region != "" && !slices.Contains(conformal.Regions(), o.Region):
+		return fmt.Errorf("unknown region %q; it must be one of %s", o.Region, strings.Join(conformal.Regions(), ", "))
+	case o.Region != "" && o.Side != "":
+		return errors.New("a region has two ends for each target: choose a region or a side")
+	}
+	if o.Region != conformal.Ellipsoid {
+		return nil
+	}
+	switch {
+	case len(b.Calibration.Quantiles) < 2:
+		return errors.New("an ellipsoid needs two targets or more, and the interval model has one")
+	case o.IntervalScore != "":
+		return errors.New("ellipsoids have their own nonconformity score: choose an interval score or an ellipsoid")
+	case o.Smoothed:
+		return errors.New("ellipsoids cannot be smoothed: choose one of the two")
 	}
 	return nil
 }

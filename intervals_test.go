@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -170,7 +171,7 @@ func TestUnseenGroup(t *testing.T) {
 	in.Groups = groupsOf(in.Batch)
 	b := mustFit(t, in)
 	r := attach.Rows{Batch: in.Batch.Slice(0, 2), Groups: []string{"plus", "never"}}
-	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Side: "upper"}} {
+	for _, o := range []attach.PredictOptions{{Level: 0.5, Samples: 2}, {Level: 0.5, Joint: true}, {Level: 0.5, Region: "ellipsoid"}, {Level: 0.5, Side: "upper"}} {
 		p := targetsOf(predictRows(t, b, r, o))
 		if math.IsInf(p[0].Upper, 1) || !math.IsInf(p[2].Upper, 1) || !math.IsInf(p[3].Lower, -1) {
 			t.Errorf("%+v: %+v", o, p)
@@ -207,6 +208,23 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	checkMeanCoverage(t, "lower", want, trial(attach.PredictOptions{Side: "lower"}))
 	checkMeanCoverage(t, "upper", want, trial(attach.PredictOptions{Side: "upper"}))
 	checkMeanCoverage(t, "joint", want, trial(attach.PredictOptions{Joint: true}))
+	half := hypothesis.Halved(rows / 2) // the others give the shape
+	checkMeanCoverage(t, "ellipsoid", hypothesis.ExpectedCoverage(half, 1-level), func(seed uint64) float64 {
+		test, inside := regressor(seed+1000, 80, 2), 0.
+		for i, p := range mustPredict(t, fitted[seed], test.Batch, attach.PredictOptions{Level: level, Region: "ellipsoid", Seed: seed}) {
+			y := []float64{float64(test.Targets.Data[2*i]), float64(test.Targets.Data[2*i+1])}
+			if !p.Ellipsoid.Contains(y) {
+				continue
+			}
+			inside++
+			for k, c := range p.Targets {
+				if !(c.Lower <= y[k] && y[k] <= c.Upper) {
+					t.Fatalf("target %v in the ellipsoid is outside [%v, %v]", y[k], c.Lower, c.Upper)
+				}
+			}
+		}
+		return inside / 80
+	})
 	for _, score := range []string{"cqr-r", "cqr-m", "cir"} {
 		checkMeanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
 	}
@@ -406,7 +424,7 @@ func TestIntervalErrors(t *testing.T) {
 	plain, withoutIntervals := mustFit(t, in), in
 	withoutIntervals.SkipIntervals = true
 	in.Groups = groupsOf(in.Batch)
-	grouped := mustFit(t, in)
+	grouped, several := mustFit(t, in), mustFit(t, regressor(1, 60, 2))
 	predictions := map[string]struct {
 		b    *attach.Bundle
 		o    attach.PredictOptions
@@ -415,6 +433,12 @@ func TestIntervalErrors(t *testing.T) {
 	}{
 		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
 		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "a joint box has two ends"},
+		"unknown region":      {plain, attach.PredictOptions{Region: "ball"}, attach.Rows{}, `unknown region "ball"; it must be one of box, ellipsoid`},
+		"region side":         {plain, attach.PredictOptions{Region: "ellipsoid", Side: "lower"}, attach.Rows{}, "choose a region or a side"},
+		"one target":          {plain, attach.PredictOptions{Region: "ellipsoid"}, attach.Rows{}, "an ellipsoid needs two targets or more"},
+		"region, no head":     {mustFit(t, withoutIntervals), attach.PredictOptions{Region: "ellipsoid"}, attach.Rows{}, "there is no calibrated interval model"},
+		"ellipsoid, score":    {several, attach.PredictOptions{Region: "ellipsoid", IntervalScore: "cir"}, attach.Rows{}, "choose an interval score or an ellipsoid"},
+		"ellipsoid, smoothed": {several, attach.PredictOptions{Region: "ellipsoid", Smoothed: true}, attach.Rows{}, "ellipsoids cannot be smoothed"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
 		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "choose a side or a score"},
 		"score, no head":      {mustFit(t, withoutIntervals), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},

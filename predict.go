@@ -17,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/schema"
 )
@@ -45,6 +46,12 @@ type PredictOptions struct {
 	// Joint requests intervals that cover all targets of a row at once with probability Level.
 	// Without it, each target is covered with probability Level.
 	Joint bool
+	// Region, if not empty, is the kind of the region that contains all targets of a row at
+	// once with probability Level. "box" means the same as Joint. "ellipsoid" requests
+	// Prediction.Ellipsoid, which has a smaller volume if the errors of targets are correlated.
+	// It needs two targets or more, and cannot be combined with Side, IntervalScore or
+	// Smoothed. Half of the calibration rows, drawn by Seed, give its shape.
+	Region string
 	// IntervalScore, if not empty, is the nonconformity score of two-sided intervals: see
 	// calibrate.IntervalOptions.Score.
 	IntervalScore string
@@ -104,6 +111,10 @@ type Prediction struct {
 	ClassPValues []float64
 
 	Targets []Target // one for each target of a regressor
+	// Ellipsoid contains all targets of the row at once with probability Level, on the condition
+	// that Bundle.Guarantee states. It is unbounded in the same cases as the intervals of
+	// Targets. It is nil unless PredictOptions.Region is "ellipsoid".
+	Ellipsoid *calibrate.Ellipsoid
 
 	// Score is the OOD score: the higher, the more likely the row is OOD. It is NaN without a
 	// detector or with NoScore. PValue is the conformal p-value of Score, or 1 without a score.
@@ -126,7 +137,7 @@ type Prediction struct {
 }
 
 // MarshalJSON returns an object whose keys are the columns that "attach predict" writes,
-// with two exceptions. There is no key set_names; and class p-values, quantiles and samples
+// with three exceptions. There are no keys set_names and inside; and class p-values, quantiles and samples
 // are lists, with quantiles in the order of PredictOptions.Levels.
 //
 // Infinities and NaN become null. The object has only results that exist: without a score, it
@@ -179,6 +190,15 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 			add("samples"+suffix, finites(target.Samples))
 		}
 	}
+	if p.Ellipsoid != nil {
+		factor := p.Ellipsoid.Factor()
+		list := make([][]*float64, len(factor))
+		for t, row := range factor {
+			list[t] = finites(row)
+		}
+		add("factor", list)
+		add("log_volume", finite(p.Ellipsoid.LogVolume()))
+	}
 	if !math.IsNaN(p.Score) {
 		add("ood_score", finite(p.Score))
 		add("p_value", finite(p.PValue))
@@ -222,7 +242,8 @@ type Target struct {
 	Median float64 // the median of the interval model
 	// Lower and Upper are the ends of the prediction interval. With probability Level,
 	// Lower ≤ target ≤ Upper, on the condition that Bundle.Guarantee states. With Joint,
-	// this holds for all targets of a row at once. With Side, the other end is infinite.
+	// this holds for all targets of a row at once. They bound Prediction.Ellipsoid if it was
+	// requested. With Side, the other end is infinite.
 	// Both ends are infinite if there are too few calibration rows for Level, or too few in
 	// the group of the row. With Smoothed, ends are float32 numbers, like targets, and
 	// Lower > Upper means that the interval is empty.
@@ -289,6 +310,12 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	}
 	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o), b.checkWeighted(o)); err != nil {
 		return nil, err
+	}
+	switch {
+	case o.Region != "":
+		o.Joint = true
+	case o.Joint:
+		o.Region = conformal.Box
 	}
 	o.Level, o.Alpha = cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Alpha, b.Calibration.Alpha)
 	if err := checkLevels(o.Level, o.Alpha); err != nil {
@@ -503,11 +530,11 @@ func (p *Predictor) calibrateFlags() error {
 		}
 	}
 	for k, scores := range parts {
-		conformal, err := calibrate.NewConformal(scores)
+		sorted, err := calibrate.NewConformal(scores)
 		if err != nil {
 			return err
 		}
-		p.ood = append(p.ood, conformal)
+		p.ood = append(p.ood, sorted)
 		if c.Weights == nil || len(c.OOD) == 0 {
 			continue
 		}
@@ -524,7 +551,7 @@ func (p *Predictor) calibrateFlags() error {
 func (p *Predictor) Bundle() *Bundle { return p.bundle }
 
 // Options returns the options of the predictor. Level and Alpha are the defaults of the bundle
-// if the caller gave none.
+// if the caller gave none, and Joint and Region agree.
 func (p *Predictor) Options() PredictOptions { return p.o }
 
 // Conformal returns the calibration scores that a row with this predicted class is compared

@@ -130,7 +130,7 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 		return part
 	}
 	bands, known := make([][]float32, q.Targets), make([]bool, q.Targets)
-	lower, upper := make([]float64, q.Targets), make([]float64, q.Targets)
+	lower, upper, direction := make([]float64, q.Targets), make([]float64, q.Targets), make([]float64, q.Targets)
 	weights := p.weights(r)
 	unknown = make([]bool, len(out))
 	for i := range out {
@@ -169,6 +169,22 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 			intervals = intervals.WithWeight(weights[i])
 		}
 		intervals.Predict(lower, upper, bands, uint64(r.First+i))
+		if c.ellipsoids != nil {
+			ellipsoids := *c.ellipsoids
+			if weights != nil {
+				ellipsoids = ellipsoids.WithWeight(weights[i])
+			}
+			region := ellipsoids.Predict(bands)
+			if unknown[i] {
+				region.Radius = math.Inf(1)
+			}
+			out[i].Ellipsoid = &region
+			for t := range q.Targets {
+				direction[t] = 1
+				lower[t], upper[t] = region.Interval(direction)
+				direction[t] = 0
+			}
+		}
 		for t := range q.Targets {
 			target := &out[i].Targets[t]
 			target.Lower, target.Upper = lower[t], upper[t]

@@ -16,16 +16,17 @@ import (
 //
 // An ellipsoid is centred at the medians of the row. Its size in the direction of each target
 // is proportional to the row's spread of this target: the distance between its quantiles 0.1
-// and 0.9. The shape is the same for all rows: it comes from the second moments of the errors,
-// in units of the spreads. Half of the calibration rows, drawn by a seed, give the shape, and
-// the other half calibrates the radius. Given the shape, the scores of this half and of a new
-// row are exchangeable, so the guarantee is exact: a row is covered with probability
-// ⌈(1−α)(n+1)⌉/(n+1) for n rows in this half, if scores do not tie.
+// and 0.9. The shape is the same for all rows: it comes from second moments of the errors, in
+// units of the spreads. Rows with very large errors weigh less. Half of the calibration rows,
+// drawn by a seed, give the shape, and the other half calibrates the radius. Given the shape,
+// the scores of this half and of a new row are exchangeable, so the guarantee is exact: a row is
+// covered with probability ⌈(1−α)(n+1)⌉/(n+1) for n rows in this half, if scores do not tie.
 //
 // References: Johnstone & Cox (2021), Conformal Uncertainty Sets for Robust Optimization;
 // Messoudi, Destercke & Rousseau (2022), Ellipsoidal Conformal Inference for Multi-target
 // Regression, with the errors of each row in units of its own spreads instead of a covariance
-// of its nearest rows.
+// of its nearest rows; Lange, Little & Taylor (1989), Robust Statistical Modeling Using the t
+// Distribution, for the weights of rows.
 type Ellipsoids struct {
 	alpha, weight float64
 	targets       []QuantileCalibration // the rows that calibrate the radius
@@ -44,6 +45,12 @@ const (
 	// noError is the second moment of a target without errors. It makes the ellipsoid a millionth
 	// of a spread wide in this direction.
 	noError = 1e-12
+	// tailDegrees is the number of degrees of freedom of the t distribution whose weights a row
+	// with large errors gets, shapeSteps the number of steps that estimate these weights, and
+	// maxShapeRows the largest number of rows that give the shape.
+	tailDegrees  = 10
+	shapeSteps   = 20
+	maxShapeRows = 10_000
 )
 
 // NewEllipsoids calibrates ellipsoids that miss with probability at most α. All targets must
@@ -90,14 +97,16 @@ func newEllipsoids(shaping, calibrating []QuantileCalibration, alpha float64) (e
 
 // fitShape sets the smallest spreads and the shape from the errors of rows.
 func (e *Ellipsoids) fitShape(targets []QuantileCalibration) error {
-	d, n := len(targets), len(targets[0].Y)
-	scaled := make([][]float64, d) // the errors of each target, in units of the spreads
+	d, n := len(targets), min(len(targets[0].Y), maxShapeRows)
+	scaled := make([][]float64, n) // the errors of each row, in units of its spreads
+	for i := range scaled {
+		scaled[i] = make([]float64, d)
+	}
 	for t, q := range targets {
 		spreads, squares := make([]float64, n), 0.
-		for i, y := range q.Y {
-			spreads[i] = q.spread(q.row(i))
-			scaled[t] = append(scaled[t], float64(y)-q.quantile(q.row(i), .5))
-			squares += scaled[t][i] * scaled[t][i]
+		for i := range n {
+			spreads[i], scaled[i][t] = q.spread(q.row(i)), float64(q.Y[i])-q.quantile(q.row(i), .5)
+			squares += scaled[i][t] * scaled[i][t]
 		}
 		smallest := 0.
 		if n > 0 {
@@ -110,44 +119,71 @@ func (e *Ellipsoids) fitShape(targets []QuantileCalibration) error {
 			smallest = 1
 		}
 		e.smallest = append(e.smallest, smallest)
-		for i := range scaled[t] {
-			scaled[t][i] /= max(spreads[i], smallest)
+		for i := range n {
+			scaled[i][t] /= max(spreads[i], smallest)
 		}
 	}
-	// Moments between targets shrink towards 0. The matrix is then positive definite even if
-	// there are fewer rows than targets, or if targets are multiples of each other.
-	kept := float64(n) / float64(n+d)
+	// The weights are those of a Student t distribution, so that no row dominates the shape.
+	weights := slices.Repeat([]float64{1}, n)
+	for range shapeSteps {
+		var c mat.Cholesky
+		if !c.Factorize(shrunkMoments(scaled, weights, d)) {
+			return fmt.Errorf("the errors of the %d calibration rows that give the shape of ellipsoids are too large", n)
+		}
+		var lower mat.TriDense
+		c.LTo(&lower)
+		e.shape = make([][]float64, d)
+		for t := range e.shape {
+			e.shape[t] = make([]float64, d)
+			for s := range t + 1 {
+				e.shape[t][s] = lower.At(t, s)
+			}
+		}
+		for i, row := range scaled {
+			length := solveLength(e.shape, row)
+			weights[i] = (tailDegrees + float64(d)) / (tailDegrees + length*length)
+		}
+	}
+	return nil
+}
+
+// shrunkMoments returns the weighted second moments of rows with d numbers each. Moments between
+// two numbers shrink towards 0. The matrix is then positive definite even if there are few rows,
+// or if targets are multiples of each other.
+func shrunkMoments(rows [][]float64, weights []float64, d int) *mat.SymDense {
+	n := float64(len(rows))
 	moments := mat.NewSymDense(d, nil)
 	for t := range d {
 		for s := range t + 1 {
 			moment := 0.
-			for i := range n {
-				moment += scaled[t][i] * scaled[s][i] / float64(n)
+			for i, row := range rows {
+				moment += weights[i] * row[t] * row[s] / n
 			}
-			if s < t {
-				moment *= kept
+			switch {
+			case s < t:
+				moment *= n / (n + float64(d))
+			case moment == 0: // no row has an error
+				moment = noError
 			}
 			moments.SetSym(t, s, moment)
 		}
 	}
-	for t := range d {
-		if moments.At(t, t) == 0 { // no row has an error
-			moments.SetSym(t, t, noError)
+	return moments
+}
+
+// solveLength returns the length of the vector u for which Lu = x, with the lower triangular
+// matrix L. It allocates nothing for up to eight numbers.
+func solveLength(lower [][]float64, x []float64) float64 {
+	var buffer [8]float64
+	u, squares := append(buffer[:0], x...), 0.
+	for t, row := range lower {
+		for s, v := range u[:t] {
+			u[t] -= row[s] * v
 		}
+		u[t] /= row[t]
+		squares += u[t] * u[t]
 	}
-	var c mat.Cholesky
-	if !c.Factorize(moments) {
-		return fmt.Errorf("the errors of the %d calibration rows that give the shape of ellipsoids are not finite or too large", n)
-	}
-	var lower mat.TriDense
-	c.LTo(&lower)
-	for t := range d {
-		e.shape = append(e.shape, make([]float64, d))
-		for s := range t + 1 {
-			e.shape[t][s] = lower.At(t, s)
-		}
-	}
-	return nil
+	return math.Sqrt(squares)
 }
 
 // spread returns the distance between the two quantiles of a row in whose units ellipsoids
@@ -222,16 +258,11 @@ type Ellipsoid struct {
 
 // score returns the length of u, if y is the point c + s∘Lu.
 func (e Ellipsoid) score(y []float64) float64 {
-	u, squares := make([]float64, len(y)), 0.
-	for t, row := range e.Shape {
-		u[t] = (y[t] - e.Centre[t]) / e.Spread[t]
-		for s := range t {
-			u[t] -= row[s] * u[s]
-		}
-		u[t] /= row[t]
-		squares += u[t] * u[t]
+	scaled := make([]float64, len(y))
+	for t, v := range y {
+		scaled[t] = (v - e.Centre[t]) / e.Spread[t]
 	}
-	return math.Sqrt(squares)
+	return solveLength(e.Shape, scaled)
 }
 
 // Contains reports whether the targets y lie inside the ellipsoid or on its surface. It returns

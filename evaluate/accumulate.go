@@ -31,6 +31,7 @@ type accumulator struct {
 	classes   classes
 	targets   []target
 	joint     []outcomes // one for each level
+	regions   regionCounts
 	features  reservoir
 	outputs   reservoir // logits or quantiles of the rows in features
 	gaps      *attach.GapCounter
@@ -74,7 +75,7 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 		}
 		g.predictors = append(g.predictors, predictor)
 	}
-	return g, nil
+	return g, g.regions.start(p)
 }
 
 // add predicts a block of rows and collects the results.
@@ -110,6 +111,9 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 		g.labels = append(g.labels, r.Labels...)
 		g.addClasses(predictions, r.Labels, logits)
 	} else if err := g.addTargets(predictions, r); err != nil {
+		return err
+	}
+	if err := g.regions.add(ctx, main, r); err != nil {
 		return err
 	}
 	g.gaps.Add(r)

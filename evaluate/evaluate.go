@@ -59,12 +59,18 @@ type Evaluation struct {
 	Flags      *Flags      `json:"flags,omitempty"`
 	Classifier *Classifier `json:"classifier,omitempty"`
 	Targets    []Target    `json:"targets,omitempty"` // results for each target of a regressor, in the order of its outputs
-	// IntervalScore is the nonconformity score by which intervals are calibrated.
+	// IntervalScore is the nonconformity score by which intervals are calibrated. It is empty for
+	// ellipsoids, which have a score of their own.
 	IntervalScore string `json:"interval_score,omitempty"`
-	// Joint is the coverage of boxes that contain all targets of a row at once, for each
-	// level. It is nil unless attach.PredictOptions.Joint is set.
-	Joint []Coverage `json:"joint,omitempty"`
-	OOD   *OOD       `json:"ood,omitempty"`
+	// Joint is the coverage of the regions that contain all targets of a row at once, for each
+	// level. It is nil unless attach.PredictOptions.Joint or Region is set. Region is their kind,
+	// "box" or "ellipsoid". With ellipsoids, the intervals of Targets are their bounds.
+	Joint  []Coverage `json:"joint,omitempty"`
+	Region string     `json:"region,omitempty"`
+	// Regions compares boxes and ellipsoids at Level. It is nil without Joint, or if there is
+	// only one target.
+	Regions *Regions `json:"regions,omitempty"`
+	OOD     *OOD     `json:"ood,omitempty"`
 	// Schema describes the input columns that differ from the fit rows. It is nil without
 	// Options.Schema.
 	Schema *schema.Summary `json:"schema,omitempty"`

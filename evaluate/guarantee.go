@@ -52,6 +52,7 @@ type Guarantee struct {
 	// remove this cause first.
 	ExplainedByNote bool `json:"explained_by_note,omitempty"`
 
+	region      string  // kind of the regions whose coverage is guaranteed
 	accuracy    float64 // accuracy of the model; sets that are never empty cover at least as often
 	scoresAbove int     // for a false-alarm rate, the number of calibration scores above the threshold
 }
@@ -81,7 +82,8 @@ func (p Guarantee) misses(r Rate) int {
 
 // judge tests a guarantee that n calibration rows give, and adds it to the evaluation.
 // tests is the number of guarantees that are tested together, for example one for each
-// group. If intervals use the score rcp, only half of the calibration rows calibrate them.
+// group. If intervals use the score rcp, or for ellipsoids, only half of the calibration rows
+// calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
 	n = e.effective(n)
@@ -89,6 +91,9 @@ func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	parts, suffix := 1, ""
 	if e.EffectiveSampleSize > 0 {
 		suffix = " with equal weights"
+	}
+	if p.region == conformal.Ellipsoid {
+		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, suffix+" (half of them give the shape)"
 	}
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.IntervalCoverage || p.Kind == hypothesis.JointCoverage) {
 		n, totalRows, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, suffix+" (half of them fit the scores)"
@@ -225,6 +230,9 @@ func (p Guarantee) clause(n int) string {
 		hypothesis.SelectiveError:   {"accepted row is wrong", "accepted rows are wrong"},
 		hypothesis.FalseAlarmRate:   {"row is flagged", "rows are flagged"},
 	}[p.Kind]
+	if p.region == conformal.Ellipsoid {
+		forms = [2]string{"row is within its ellipsoid", "rows are within their ellipsoids"}
+	}
 	if n == 1 {
 		return forms[0]
 	}

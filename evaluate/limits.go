@@ -210,7 +210,7 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 		}
 	}
 	if e.Joint != nil && s.index == nil {
-		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
+		add(Guarantee{Kind: hypothesis.JointCoverage, region: e.Region, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
 	}
 	e.compareParts(families)
 }
@@ -219,7 +219,7 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 // given score.
 func (g *accumulator) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
-		if score == conformal.RCP {
+		if score == conformal.RCP || g.predictors[g.mainLevel].Options().Region == conformal.Ellipsoid {
 			return hypothesis.Halved(n)
 		}
 		return n

@@ -91,12 +91,7 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 	if g.predictors[g.mainLevel].Options().Joint {
 		for i := range main {
 			for k := range predictions {
-				covered := true
-				for t, prediction := range predictions[k][i].Targets {
-					truth := float64(y.Data[i*y.Stride+t])
-					covered = covered && prediction.Lower <= truth && truth <= prediction.Upper
-				}
-				g.joint[k].covered = append(g.joint[k].covered, covered)
+				g.joint[k].covered = append(g.joint[k].covered, containsTargets(predictions[k][i], rows.Row(y, i)))
 			}
 		}
 	}
@@ -132,8 +127,10 @@ func (g *accumulator) newTargets(n int) error {
 // targets.
 func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
-	if g.bundle.IntervalModel != nil && g.predictors[g.mainLevel].Options().Side == "" {
-		e.IntervalScore = cmp.Or(g.predictors[g.mainLevel].Options().IntervalScore, conformal.CQR)
+	o := g.predictors[g.mainLevel].Options()
+	e.Region = o.Region
+	if g.bundle.IntervalModel != nil && o.Side == "" && o.Region != conformal.Ellipsoid {
+		e.IntervalScore = cmp.Or(o.IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
 	var covered []outcomes
@@ -163,8 +160,9 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		for k := range g.predictors {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, covered = append(all, &e.Joint[k]), append(covered, g.joint[k])
-			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage}, e.Joint[k])
+			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage, region: e.Region}, e.Joint[k])
 		}
+		e.Regions = g.regions.compare()
 	}
 	g.worstSlabs(ctx, all, covered)
 	return list

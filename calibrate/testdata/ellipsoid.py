@@ -30,9 +30,11 @@ first, second, third = slice(0, shaping), slice(shaping, shaping + calibrating),
 smallest = 0.05 * np.sort(width[first], 0)[shaping // 2]
 scale = np.maximum(width, smallest)
 z = (y - median) / scale
-moments = z[first].T @ z[first] / shaping
-kept = shaping / (shaping + d)
-moments = np.where(np.eye(d) == 1, moments, kept * moments)
+kept = np.where(np.eye(d) == 1, 1, shaping / (shaping + d))
+weights = np.ones(shaping)
+for step in range(20):  # weights of a t distribution with 10 degrees of freedom
+    moments = kept * (z[first].T @ (weights[:, None] * z[first])) / shaping
+    weights = (10 + d) / (10 + np.einsum("ij,jk,ik->i", z[first], np.linalg.inv(moments), z[first]))
 scores = np.sqrt(np.einsum("ij,jk,ik->i", z, np.linalg.inv(moments), z))
 radius = np.sort(scores[second])[math.ceil((1 - alpha) * (calibrating + 1) - 1e-9) - 1]
 

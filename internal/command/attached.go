@@ -104,6 +104,32 @@ func (f *bundleFlags) predictionSetOptions() table {
 	}.inGroup(groupSets).withConflicts(noClasses()))
 }
 
+// jointOption returns --joint.
+func (f *bundleFlags) jointOption() *option {
+	return &option{
+		name: "joint", dest: &f.predict.Joint, group: groupIntervals,
+		usage:     "cover all targets of a row at once, with wider intervals: the same as --region box",
+		conflicts: []conflict{noIntervals(), {when: func() bool { return f.predict.Region == conformal.Ellipsoid }, reason: "cannot be combined with --region ellipsoid, which covers all targets at once too"}},
+	}
+}
+
+// regionOption returns --region.
+func (f *bundleFlags) regionOption() *option {
+	ellipsoid := func(other string, when func() bool) conflict {
+		return conflict{when: func() bool { return f.predict.Region == conformal.Ellipsoid && when() }, reason: "ellipsoid cannot be combined with " + other}
+	}
+	return &option{
+		name: "region", dest: &f.predict.Region, choices: conformal.Regions(), group: groupIntervals,
+		usage: "REGION: cover all targets of a row at once, with a box or with an ellipsoid, which is smaller if the errors of targets are correlated",
+		conflicts: []conflict{
+			noIntervals(),
+			bundleConflict("is for several targets, and M.attach has one", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 1 }),
+			ellipsoid("--interval-score", func() bool { return f.predict.IntervalScore != "" }),
+			ellipsoid("--smoothed", func() bool { return f.predict.Smoothed }),
+		},
+	}
+}
+
 // flagByClassOption returns --flag-by-class.
 func (f *bundleFlags) flagByClassOption() *option {
 	return &option{

@@ -40,11 +40,11 @@ func evaluateCommand() *cli.Command {
 		{name: "alpha", dest: setFractions("--alpha", &f.predict.Alpha, &f.options.Alphas), usage: "A,B,…: false-alarm rates to test; the first is used for groups and pictures (default: the one of fit, and 0.01,0.05,0.1)", conflicts: []conflict{noDetector()}},
 	}.inGroup(groupDetector), table{f.flagByClassOption()}, table{
 		{name: "level", dest: setFractions("--level", &f.predict.Level, &f.options.Levels), usage: "A,B,…: coverage levels to test, such as 0.8,0.9; the first is used for groups and pictures (default: the one of fit)", conflicts: f.levelConflicts()},
-	}.inGroup(groupIntervals), f.predictionSetOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
+	}.inGroup(groupIntervals), table{f.jointOption(), f.regionOption()}, f.predictionSetOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page with verdicts, tables and plots"},
 		{name: "fail-if", dest: &f.failIf, choices: gateFigures(), usage: "CONDITION: exit with status 3 if it holds, such as violated or 'coverage<0.88'; may be repeated; see `attach help gates`"},
 		{name: "json", dest: &f.json, usage: "print JSON"},
-		{name: "seed", dest: &f.predict.Seed, usage: "N: seed of random choices: rows drawn in pictures, worst slabs, --smoothed, --sets-by-cluster and --interval-score rcp"},
+		{name: "seed", dest: &f.predict.Seed, usage: "N: seed of random choices: rows drawn in pictures, worst slabs, --smoothed, --sets-by-cluster, --interval-score rcp and --region ellipsoid"},
 	}.inGroup(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "evaluate",

@@ -11,7 +11,7 @@ import (
 )
 
 // parquetTable writes a .parquet file with typed columns. A field with several values
-// becomes a list. Samples of several targets become a list of lists.
+// becomes a list. Samples of several targets and matrices become a list of lists.
 type parquetTable struct {
 	output io.Writer
 	w      *parquet.GenericWriter[any]
@@ -96,6 +96,8 @@ func parquetNode(value any) parquet.Node {
 			return parquet.List(parquetNode(v[0]))
 		}
 		return parquetNode(v[0])
+	case matrix:
+		return parquet.List(parquetNode(v[0]))
 	}
 	return parquet.String()
 }
@@ -126,8 +128,10 @@ func appendParquet(row parquet.Row, column int, value any) parquet.Row {
 		if len(v) == 1 {
 			return appendParquet(row, column, v[0])
 		}
-		for i, target := range v {
-			for j, x := range target {
+		return appendParquet(row, column, matrix(v))
+	case matrix:
+		for i, list := range v {
+			for j, x := range list {
 				repetition := 2
 				if j == 0 {
 					repetition = min(i, 1)

@@ -48,12 +48,13 @@ func predictCommand() *cli.Command {
 	f := &predictFlags{out: "-", side: "both", neighbours: 1, explainRows: maxReportRows}
 	f.Unhashed, f.keepReasons = true, true
 	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
-	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
-		return f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && f.predict.IntervalScore != conformal.RCP
+	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster, --interval-score rcp or --region ellipsoid", func() bool {
+		return f.predict.Region != conformal.Ellipsoid && f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && f.predict.IntervalScore != conformal.RCP
 	})
 	sideConflicts := func(side string) []conflict {
 		return []conflict{
 			{when: func() bool { return f.predict.Joint && f.side == side }, reason: side + " cannot be combined with --joint"},
+			{when: func() bool { return f.predict.Region != "" && f.side == side }, reason: side + " cannot be combined with --region"},
 			{when: func() bool { return f.predict.IntervalScore != "" && f.side == side }, reason: side + " cannot be combined with --interval-score"},
 		}
 	}
@@ -65,9 +66,10 @@ func predictCommand() *cli.Command {
 	}.inGroup(groupDetector), table{f.flagByClassOption()}, table{
 		{name: "level", dest: &f.predict.Level, rule: fraction, conflicts: f.levelConflicts(), usage: "PROBABILITY: coverage of intervals and prediction sets (default: the one of fit)"},
 	}.inGroup(groupIntervals), f.predictionSetOptions(), table{
+		f.jointOption(),
+		f.regionOption(),
 		{name: "side", dest: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, conflicts: append(sideConflicts(conformal.Lower), sideConflicts(conformal.Upper)...),
 			usage: "SIDE: both bounds, or lower or upper: that bound alone, which is then tighter"},
-		{name: "joint", dest: &f.predict.Joint, usage: "cover all targets of a row at once, with wider intervals"},
 		{name: "quantiles", dest: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
 		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), conflicts: []conflict{weighted()}, usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
 	}.inGroup(groupIntervals).withConflicts(noIntervals()), table{
@@ -86,7 +88,7 @@ func predictCommand() *cli.Command {
 		{name: "fitted", dest: &f.fitted, file: rowFile, usage: "INPUTS: rows of the fit, or other normal rows; the column nearest then names the one with the most similar features; the model runs on all of them, and their features are kept in memory"},
 		{name: "neighbours", dest: &f.neighbours, rule: between(1, maxNeighbours), conflicts: []conflict{noEffect("without --fitted", func() bool { return f.fitted == "" })}, usage: "N: how many rows of --fitted to name"},
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
-		{name: "seed", dest: &f.predict.Seed, conflicts: append(f.levelConflicts()[:1], notRandom), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
+		{name: "seed", dest: &f.predict.Seed, conflicts: append(f.levelConflicts()[:1], notRandom), usage: "N: seed of --samples, --smoothed, --sets-by-cluster, --interval-score rcp and --region ellipsoid"},
 	}.inGroup(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "predict",
@@ -263,6 +265,9 @@ func (r *predictResult) write(ctx context.Context, predictor *attach.Predictor, 
 		for _, newField := range fields {
 			row = append(row, newField(prediction))
 		}
+		if y := r.input.Known.Targets; prediction.Ellipsoid != nil && y.Cols > 0 {
+			row = append(row, field{"inside", insideEllipsoid(prediction.Ellipsoid, y.Data[done*y.Stride:done*y.Stride+y.Cols])})
+		}
 		var why *explain.Explanation
 		if r.input.Schema != nil { // take them even if they are not written, because the checker keeps them until then
 			prediction.Reasons = r.input.Schema.Take(done)
@@ -394,6 +399,19 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 			target(fmt.Sprintf("q%g", level), false, func(t attach.Target) float64 { return t.Quantiles[l] })
 		}
 	}
+	if first.Ellipsoid != nil {
+		add("factor", func(p attach.Prediction) any {
+			factor := p.Ellipsoid.Factor()
+			out := make(matrix, len(factor))
+			for t, row := range factor {
+				for _, x := range row {
+					out[t] = append(out[t], number{x: x})
+				}
+			}
+			return out
+		})
+		add("log_volume", func(p attach.Prediction) any { return number{x: p.Ellipsoid.LogVolume()} })
+	}
 	if o.Samples > 0 {
 		add("samples", func(p attach.Prediction) any {
 			all := make(samples, len(p.Targets))
@@ -414,6 +432,21 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		add("accept", func(p attach.Prediction) any { return p.Accept })
 	}
 	return fields
+}
+
+// insideEllipsoid returns 1 if the targets y lie in the ellipsoid, 0 if they do not, and NaN if
+// one of them is unknown.
+func insideEllipsoid(e *calibrate.Ellipsoid, y []float32) number {
+	at := make([]float64, len(y))
+	for t, v := range y {
+		if at[t] = float64(v); math.IsNaN(at[t]) {
+			return number{math.NaN(), true}
+		}
+	}
+	if e.Contains(at) {
+		return number{1, true}
+	}
+	return number{0, true}
 }
 
 // classNamesOf returns the names of classes. If a class has no name, its number takes the

@@ -101,7 +101,7 @@ func (w flaggedRows) columns() []report.Column {
 			list = append(list, c)
 		}
 		switch v := first.value.(type) {
-		case bool, samples: // left out, because all rows are flagged and samples are too many
+		case bool, samples, matrix: // left out, because all rows are flagged and the others are too many
 		case []number:
 			for i := range v {
 				add(fmt.Sprintf("%s_%d", first.name, i), func(value any) any { return value.([]number)[i] })

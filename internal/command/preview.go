@@ -46,7 +46,7 @@ func isPreviewed(name string, row []field) bool {
 	switch name {
 	case "class", "label", "set":
 		return !has(map[string]string{"class": "class_name", "label": "label_name", "set": "set_names"}[name])
-	case "set_size", "ood_score", "samples", "class_p_value":
+	case "set_size", "ood_score", "samples", "factor", "class_p_value":
 		return false
 	}
 	return true

@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// field is one result of a row. Its value is a string, int, bool, number or samples.
+// field is one result of a row. Its value is a string, int, bool, number, samples or matrix.
 // Several targets and the p-values of classes are a []number, and a prediction set is a
 // []int or []string.
 type field struct {
@@ -34,6 +34,9 @@ type number struct {
 
 // samples holds the samples of each target.
 type samples [][]number
+
+// matrix is a lower triangular matrix. A CSV file has only the elements that can differ from 0.
+type matrix [][]number
 
 func (n number) String() string {
 	switch {
@@ -96,7 +99,8 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 
 // csvTable writes a CSV file. The columns of a field with several values are name_0, name_1
 // and so on. The columns of samples are sample1, sample2 and so on. With several targets,
-// they are sample1_0 and so on for target 0.
+// they are sample1_0 and so on for target 0. The columns of a matrix end in the numbers of the
+// row and the column.
 type csvTable struct {
 	w      *csv.Writer
 	header bool
@@ -126,6 +130,12 @@ func (t *csvTable) write(row []field) error {
 				}
 				for j, x := range samples {
 					add(x.String(), "sample%d%s", j+1, target)
+				}
+			}
+		case matrix:
+			for i, elements := range v {
+				for j, x := range elements[:i+1] {
+					add(x.String(), "%s_%d_%d", f.name, i, j)
 				}
 			}
 		default:
@@ -266,6 +276,11 @@ func (t *npzTable) write(row []field) error {
 			a.Shape = []int{n, len(v), len(v[0])}
 			for _, samples := range v {
 				appendNumbers(&a, samples)
+			}
+		case matrix:
+			a.Shape = []int{n, len(v), len(v)}
+			for _, elements := range v {
+				appendNumbers(&a, elements)
 			}
 		default:
 			continue

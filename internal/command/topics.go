@@ -43,6 +43,7 @@ func topics() []topic {
 				{"class_p_value_0, …", "with --class-p-values: the conformal p-value of each class"},
 				{"prediction", "a regressor's own prediction"},
 				{"median, lower, upper", "the prediction interval: it contains the target with probability --level"},
+				{"factor_0_0, …, log_volume, inside", "with --region ellipsoid: the ellipsoid of all targets, its volume, and whether known targets lie in it"},
 				{"q0.1, …", "with --quantiles: quantiles of the target, not conformalized"},
 				{"sample1, …", "with --samples: draws from the calibrated distribution of the target"},
 				{"ood_score", "how unfamiliar the input is; higher means more out-of-distribution"},

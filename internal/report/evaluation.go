@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
@@ -70,7 +71,8 @@ func evaluationBlocks(e *evaluate.Evaluation) []block {
 	}
 	if len(e.Joint) > 0 {
 		b := block{Title: "All targets at once"}
-		b.addCoverage("all targets at once, "+e.IntervalScore, e, e.Joint)
+		b.addCoverage("all targets at once, "+strings.TrimPrefix(intervalKind(e), "bounds of "), e, e.Joint)
+		b.addRegions(e)
 		blocks = append(blocks, b)
 	}
 	return blocks
@@ -452,19 +454,46 @@ func targetBlock(e *evaluate.Evaluation, i int) block {
 		name = TargetName(e, i)
 		title, prefix = title+", "+name, name+": "
 	}
-	b := block{Title: strings.TrimSuffix(title+", "+e.IntervalScore, ", ")}
+	b := block{Title: strings.TrimSuffix(title+", "+intervalKind(e), ", ")}
 	if len(t.Points) > 0 {
 		b.Charts = append(b.Charts, intervalChart(t.Points, e.Level))
 	}
 	if t.PIT != nil {
 		b.Charts = append(b.Charts, pitChart(t))
 	}
-	b.addCoverage(name+", "+e.IntervalScore, e, t.Coverage)
+	b.addCoverage(strings.TrimSuffix(name+", "+intervalKind(e), ", "), e, t.Coverage)
 	if t.RMSE != nil {
 		b.addSentence("%sRMSE %s, MAE %s, R² %s of the predictions; CRPS %s of the quantiles", prefix, formatOptional(t.RMSE), formatOptional(t.MAE), formatOptional(t.R2), formatOptional(t.CRPS))
 	}
 	b.addTestResult(prefix+"PIT", t.PITCalibrated)
 	return b
+}
+
+// intervalKind returns the nonconformity score of intervals, or "bounds of ellipsoids". It is ""
+// for intervals with one end.
+func intervalKind(e *evaluate.Evaluation) string {
+	if e.Region == conformal.Ellipsoid {
+		return "bounds of ellipsoids"
+	}
+	return e.IntervalScore
+}
+
+// addRegions says whether boxes or ellipsoids are smaller, and how often they cover.
+func (b *block) addRegions(e *evaluate.Evaluation) {
+	r := e.Regions
+	if r == nil {
+		return
+	}
+	coverage := fmt.Sprintf("at level %g, ellipsoids cover %s of the rows and boxes %s", e.Level, display.Percent(r.Ellipsoid.Fraction), display.Percent(r.Box.Fraction))
+	if r.VolumeRatio == nil {
+		b.addSentence("%s; no row has volumes to compare", coverage)
+		return
+	}
+	ratio, smaller, larger := *r.VolumeRatio, "ellipsoids", "boxes"
+	if r.Smaller == conformal.Box {
+		ratio, smaller, larger = 1/ratio, larger, smaller
+	}
+	b.addSentence("%s are smaller: they have %s times the volume of %s (geometric mean of %s); %s", smaller, display.Number(ratio, 2), larger, rows.Count(r.ComparedRows, "row"), coverage)
 }
 
 // addCoverage shows the coverage of intervals or prediction sets at each level. At the level

@@ -115,7 +115,8 @@ func sampleRegressor(targets, groups int) *evaluate.Evaluation {
 		e.Targets = append(e.Targets, t)
 	}
 	if targets > 1 {
-		e.Joint = []evaluate.Coverage{newCoverage(rng, .9, 0, 0)}
+		e.Joint, e.Region = []evaluate.Coverage{newCoverage(rng, .9, 0, 0)}, "box"
+		e.Regions = &evaluate.Regions{Box: newRate("", .9, 270, 300), Ellipsoid: newRate("", .9, 267, 300), VolumeRatio: new(.75), ComparedRows: 300, Smaller: "ellipsoid"}
 	}
 	return e
 }
@@ -401,4 +402,20 @@ func TestEvaluationHostile(t *testing.T) {
 	}
 	e.Guarantees[0].Name, e.Guarantees[0].Message, e.Guarantees[0].Advice, e.Notes[0].Message = hostileName, hostileName, hostileName, hostileName
 	checkEscaped(t, renderPage(t, Evaluation(hostileName, hostileName, e)))
+}
+
+func TestRegionsSentence(t *testing.T) {
+	e := sampleRegressor(3, 0)
+	for want, change := range map[string]func(){
+		"ellipsoids are smaller: they have 0.75 times the volume of boxes (geometric mean of 300 rows); at level 0.9, ellipsoids cover 89.0 % of the rows and boxes 90.0 %": func() {},
+		"boxes are smaller: they have 0.5 times the volume of ellipsoids":          func() { e.Regions.VolumeRatio, e.Regions.Smaller = new(2.), "box" },
+		"ellipsoids cover 89.0 % of the rows and boxes 90.0 %; no row has volumes": func() { e.Regions.VolumeRatio = nil },
+		"all targets at once, ellipsoids ":                                         func() { e.Region = "ellipsoid" },
+	} {
+		e = sampleRegressor(3, 0)
+		change()
+		if text := EvaluationText(e); !strings.Contains(text, want) {
+			t.Errorf("the text has no %q:\n%s", want, text)
+		}
+	}
 }

@@ -28,6 +28,15 @@ const (
 // IntervalScores lists the scores for intervals.
 func IntervalScores() []string { return []string{CQR, CQRR, CQRM, CIR, RCP} }
 
+// These are the regions that contain all targets of a row at once.
+const (
+	Box       = "box"
+	Ellipsoid = "ellipsoid"
+)
+
+// Regions lists the regions.
+func Regions() []string { return []string{Box, Ellipsoid} }
+
 // These are the sides of one-sided intervals.
 const (
 	Lower = "lower"
