@@ -2,15 +2,17 @@
 
     compare.py run OUT.csv ATTACH DIR [SEEDS] [METHODS] [TABLES] [MODELS]
     compare.py table OUT.csv [METHODS]
-    compare.py page OUT.csv PAGE.md
+    compare.py page OUT.csv PAGE.md [METHODS]
 
 `run` appends one line to OUT.csv for each table, model, seed and method that it lacks, seed by
-seed, so that it can be stopped and started again. ATTACH is the command, and DIR holds the UCI
+seed, so that it can be stopped and started again. To measure a method anew, delete its lines
+first: sed -i '/,attach,/d' OUT.csv. ATTACH is the command, and DIR holds the UCI
 sets in uci/. SEEDS is a number, or a range such as 3:10. METHODS, TABLES and MODELS are names
 with commas between; without METHODS, all peers and attach run.
 
-`table` prints what OUT.csv holds, and `page` writes it into PAGE.md, between the two comments
-that name this script.
+`table` prints the pairs of a table and a model, and their seeds, that have all METHODS, by
+default all but fixed choices that OUT.csv holds. `page` writes this into PAGE.md, between the
+two comments that name this script. METHODS must include split.
 
 Each table has at most 4,000 rows, drawn by the seed. 60 % train a model, 20 % calibrate, and
 20 % are measured on, at 90 %. All methods get the same rows. Models are LightGBM and XGBoost
@@ -38,7 +40,8 @@ methods but cqr, cqr-lightgbm and cv+ take the predictions of the ONNX file as t
     attach            `attach fit MODEL.onnx --x TRAINED_ON --cal HELD_OUT`, as it is
     attach-oof        the same with --oof, the out-of-fold predictions of the training rows
     ROWS/MODEL/SCORE  a fixed choice of attach: --interval-rows ROWS --interval MODEL, and
-                      predict --interval-score SCORE, such as cal/quantile-forest/cqr-r
+                      predict --interval-score SCORE, such as cal/quantile-forest/cqr-r or
+                      x/quantile-forest:min_samples_leaf=2/cqr
 
 Out-of-fold errors come from 5 models of the same kind, each trained without one fifth of the
 training rows, and from the out-of-bag predictions of the forest. "seconds" counts these models
@@ -303,7 +306,9 @@ class Cell:
         known = "out_of_fold" in self.__dict__
         if "/" in method:
             rows, model, score = method.split("/")
-            low, high, *extra = self.attach("--interval-rows", rows, "--interval", model, score=score)
+            model, *params = model.split(":")
+            flags = [f for p in params for f in ("--interval-param", p)]
+            low, high, *extra = self.attach("--interval-rows", rows, "--interval", model, *flags, score=score)
         else:
             low, high, *extra = getattr(self, method.replace("-", "_").replace("+", ""))()
         seconds = time.perf_counter() - start + sum(extra)
@@ -365,7 +370,8 @@ def summary(found, methods):
     best = {c: min(score[c, m] for m in methods) for c in cells}
     given = {c: min(score[c, m] for m in methods if m not in OWN_MODELS) for c in cells}
     n = sorted({len(s) for s in seeds.values()})
-    lines = [f"{len(cells)} pairs of a table and a model, {' to '.join(map(str, n[:1] + n[1:][-1:]))} seeds each.", "",
+    count = f"{n[0]} to {n[-1]} seeds" if len(n) > 1 else f"{n[0]} seeds" if n[0] > 1 else "1 seed"
+    lines = [f"{len(cells)} pairs of a table and a model, {count} each.", "",
              "| | Winkler score | from, to | within 2 % of the best | of the best with the given model | coverage, lowest of a pair | width | worst decile, lowest of a pair | seconds |",
              "|---" * 9 + "|"]
     for m in sorted(methods, key=lambda m: np.mean([np.log(score[c, m]) for c in cells])):
@@ -382,9 +388,8 @@ def summary(found, methods):
     return "\n".join(lines)
 
 
-def page(file, at):
+def page(file, at, methods):
     found = read(file)
-    methods = [m for m in PEERS + OURS if any(k[3] == m for k in found)]
     text = at.read_text()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         sys.exit(f"{at}: must hold each of these lines once:\n{BEGIN}\n{END}")
@@ -393,12 +398,15 @@ def page(file, at):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("run", "table", "page"):
+    if len(sys.argv) < {"run": 5, "table": 3, "page": 4}.get(sys.argv[1] if len(sys.argv) > 1 else "", 1000):
         sys.exit(__doc__)
-    file = Path(sys.argv[2])
-    if sys.argv[1] == "run":
-        run(file, *sys.argv[3:])
-    elif sys.argv[1] == "page":
-        page(file, Path(sys.argv[3]))
+    what, file, rest = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    if what == "run":
+        run(file, *rest)
     else:
-        print(summary(read(file), sys.argv[3].split(",") if len(sys.argv) > 3 else PEERS + ["attach"]))
+        named = rest[what == "page":]
+        methods = named[0].split(",") if named else [m for m in PEERS + OURS if any(k[3] == m for k in read(file))]
+        if what == "page":
+            page(file, Path(rest[0]), methods)
+        else:
+            print(summary(read(file), methods))
