@@ -3,6 +3,7 @@ package calibrate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -129,6 +130,7 @@ type Adaptive struct {
 	scores      []float64
 	sorted      []float64
 	added       int // scores that entered the window so far
+	checked     int // value of added when forgetScores last looked at all outstanding rows
 	outstanding map[string]outstandingRow
 }
 
@@ -333,6 +335,16 @@ func (a *Adaptive) Cancel(id string) error {
 	return nil
 }
 
+// Clone returns a copy that shares nothing with the Adaptive. A program can save the copy while the
+// Adaptive goes on.
+func (a *Adaptive) Clone() *Adaptive {
+	b := *a
+	b.options.Steps, b.levels, b.weights = slices.Clone(a.options.Steps), slices.Clone(a.levels), slices.Clone(a.weights)
+	b.scores, b.sorted = slices.Clone(a.scores), slices.Clone(a.sorted)
+	b.outstanding = maps.Clone(a.outstanding) // rows do not change
+	return &b
+}
+
 // row returns an outstanding row.
 func (a *Adaptive) row(id string) (outstandingRow, error) {
 	if err := a.initialized(); err != nil {
@@ -455,13 +467,29 @@ func (a *Adaptive) addScore(score float64) {
 	a.added++
 }
 
-// forgetScores removes the scores that no outstanding row needs.
+// forgetScores removes scores that no outstanding row needs. It looks at all outstanding rows
+// only after as many new scores, so that its mean cost does not grow with their number.
 func (a *Adaptive) forgetScores() {
 	keep := len(a.sorted)
-	for _, row := range a.outstanding {
-		keep = max(keep, len(a.sorted)+a.added-row.added)
+	if a.options.Method == dtaci {
+		if a.added-a.checked < len(a.outstanding) {
+			return
+		}
+		keep, a.checked = a.needed(), a.added
 	}
 	if surplus := len(a.scores) - keep; surplus > 0 {
 		a.scores = slices.Delete(a.scores, 0, surplus)
 	}
+}
+
+// needed returns the number of most recent scores that the window and the outstanding rows need.
+// Only "dtaci" compares the score of a row with older scores than those of the window.
+func (a *Adaptive) needed() int {
+	keep := len(a.sorted)
+	if a.options.Method == dtaci {
+		for _, row := range a.outstanding {
+			keep = max(keep, len(a.sorted)+a.added-row.added)
+		}
+	}
+	return keep
 }

@@ -33,8 +33,8 @@ type adaptiveState struct {
 	Outstanding []outstandingRowState `json:"outstanding"`
 }
 
-// outstandingRowState is the state of an outstanding row as JSON. Since is the number of scores
-// that have entered the window after the row got its threshold.
+// outstandingRowState is the state of an outstanding row as JSON. For "dtaci", Since is the number
+// of scores that have entered the window after the row got its threshold.
 type outstandingRowState struct {
 	ID        string    `json:"id"`
 	Level     float64   `json:"level,omitempty"`
@@ -78,16 +78,21 @@ func (a *Adaptive) MarshalJSON() ([]byte, error) {
 	s := adaptiveState{
 		Version: adaptiveStateVersion, Method: o.Method, Alpha: o.Alpha, Steps: o.Steps, Window: o.Window, Memory: o.Memory,
 		Gain: o.Gain, Saturation: o.Saturation, Rows: a.rows, Misses: a.misses, Levels: a.levels, Weights: a.weights,
-		Quantile: a.quantile, Scores: make([]extended, len(a.scores)), Outstanding: []outstandingRowState{},
+		Quantile: a.quantile, Outstanding: []outstandingRowState{},
 	}
-	for i, score := range a.scores {
+	scores := a.scores[len(a.scores)-a.needed():]
+	s.Scores = make([]extended, len(scores))
+	for i, score := range scores {
 		s.Scores[i] = extended(score)
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.outstanding)) {
 		row := a.outstanding[id]
-		saved := outstandingRowState{ID: id, Threshold: extended(row.threshold), Levels: row.levels, Since: a.added - row.added}
+		saved := outstandingRowState{ID: id, Threshold: extended(row.threshold), Levels: row.levels}
 		if o.Method != pid {
 			saved.Level = row.level
+		}
+		if o.Method == dtaci {
+			saved.Since = a.added - row.added
 		}
 		s.Outstanding = append(s.Outstanding, saved)
 	}

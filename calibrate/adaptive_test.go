@@ -285,6 +285,7 @@ func TestAdaptiveContinuesFromState(t *testing.T) {
 				if err != nil || string(again) != string(state) {
 					t.Fatalf("%s is encoded again as %s, %v", state, again, err)
 				}
+				clone := a.Clone()
 				// Both take the same feedback in the same order, and then give the next threshold.
 				b := a
 				a = reopened
@@ -292,6 +293,9 @@ func TestAdaptiveContinuesFromState(t *testing.T) {
 					if feedback(t, a, row, scores[row]) != feedback(t, b, row, scores[row]) {
 						t.Fatalf("%+v: the reopened Adaptive covers other rows", o)
 					}
+				}
+				if again, err := json.Marshal(clone); err != nil || string(again) != string(state) {
+					t.Fatalf("%+v: feedback changes the clone, %v", o, err)
 				}
 				outstanding = outstanding[len(outstanding)/2:]
 				levelA, thresholdA := next(t, a, -1)
@@ -314,11 +318,16 @@ func TestAdaptiveContinuesFromState(t *testing.T) {
 	}
 }
 
-// TestAdaptiveStateStaysSmall checks that neither feedback nor cancelled rows let the state grow.
+// TestAdaptiveStateStaysSmall checks that neither feedback nor cancelled rows let the state grow,
+// also if one row never gets feedback.
 func TestAdaptiveStateStaysSmall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for _, window := range []int{0, 50} {
-		a := newAdaptive(t, normal(rng, 50, 0), calibrate.AdaptiveOptions{Alpha: .1, Method: "dtaci", Window: window})
+	for _, o := range []calibrate.AdaptiveOptions{{Method: "dtaci"}, {Method: "dtaci", Window: 50}, {Method: "aci", Window: 50}, {Method: "pid", Window: 50}} {
+		o.Alpha = .1
+		a := newAdaptive(t, normal(rng, 50, 0), o)
+		if o.Method != "dtaci" { // "dtaci" compares the score of a row with the scores when it got its threshold
+			next(t, a, -1)
+		}
 		for i := range 3000 {
 			next(t, a, i)
 			if i%10 == 0 {
@@ -330,7 +339,7 @@ func TestAdaptiveStateStaysSmall(t *testing.T) {
 			feedback(t, a, i, rng.NormFloat64())
 		}
 		if state, err := json.Marshal(a); err != nil || len(state) > 2000 {
-			t.Errorf("window %d: the state takes %d bytes, %v", window, len(state), err)
+			t.Errorf("%+v: the state takes %d bytes, %v", o, len(state), err)
 		}
 	}
 }
