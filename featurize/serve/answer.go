@@ -13,6 +13,17 @@ func (c *call) writeResponse(e *entry, m *model) int {
 		b = append(b, `,"id":`...)
 		b = appendString(b, c.id)
 	}
+	if params := c.responseParameters(); len(params) > 0 {
+		b = append(b, `,"parameters":{`...)
+		for i, p := range params {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, p.name), ':')
+			b = appendNumber(b, p.value)
+		}
+		b = append(b, '}')
+	}
 	b = append(b, `,"outputs":[`...)
 	first := true
 	c.eachOutput(m, func(o *output, binary bool) {
@@ -53,6 +64,28 @@ func (c *call) writeResponse(e *entry, m *model) int {
 	})
 	c.response = b
 	return header
+}
+
+// responseParameter is a parameter of a response.
+type responseParameter struct {
+	name  string
+	value float64
+}
+
+// responseParameters returns the coverage level and the threshold of adaptive intervals. With
+// several targets, names end in the number of the target.
+func (c *call) responseParameters() (list []responseParameter) {
+	for t, threshold := range c.thresholds {
+		suffix := ""
+		if len(c.thresholds) > 1 {
+			suffix = "_" + strconv.Itoa(t)
+		}
+		if level, ok := coverageLevel(c.adaptiveLevels[t], threshold); ok {
+			list = append(list, responseParameter{"level" + suffix, level})
+		}
+		list = append(list, responseParameter{"threshold" + suffix, threshold})
+	}
+	return list
 }
 
 // eachOutput calls visit for each output of the response. binary reports whether the output

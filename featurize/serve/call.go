@@ -29,7 +29,10 @@ type call struct {
 	groups   []string
 	measures []ood.Measure
 	response []byte
-	shape    []int
+	// adaptiveLevels and thresholds are those of adaptive intervals, for each target. They are nil if
+	// intervals are not adaptive.
+	adaptiveLevels, thresholds []float64
+	shape                      []int
 }
 
 // newCall returns a call for the pool.
@@ -47,6 +50,7 @@ func (s *Server) putCall(c *call) {
 	c.request.reset()
 	c.body = c.body[:0]
 	c.job = job{done: c.job.done}
+	c.adaptiveLevels, c.thresholds = nil, nil
 	clear(c.tensors)
 	clear(c.groups)
 	if cap(c.body)+4*cap(c.numbers)+cap(c.response) > maxPooledBytes {
@@ -106,6 +110,11 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.readInputs(c); err != nil {
 		return err
 	}
+	if m.adapt != nil {
+		if err := m.adapt.check(&c.request, c.job.block.Len()); err != nil {
+			return err
+		}
+	}
 	if err := c.reserve(m.responseBytes(c)); err != nil {
 		return err
 	}
@@ -137,6 +146,11 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		p := &c.job.predictions[i]
 		p.Flag = p.PValue <= alpha
 	}
+	if m.adapt != nil {
+		if c.adaptiveLevels, c.thresholds, err = m.adapt.next(c.id, c.job.predictions); err != nil {
+			return err
+		}
+	}
 	e.metrics.observePredictions(c, m.monitor)
 	if m.monitor != nil {
 		m.monitor.logAlarm(s.opts.Log, e.name, e.version)
@@ -152,7 +166,12 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 	status := statusOf(err)
 	e.metrics.observeRequest(protocol, status, secondsSince(start))
 	s.trace(ctx, protocol, e, c, err, start)
-	level := levelOf(err)
+	s.log(ctx, "request", protocol, e, c, err, start)
+}
+
+// log logs a request when it ends.
+func (s *Server) log(ctx context.Context, message, protocol string, e *entry, c *call, err error, start time.Time) {
+	status, level := statusOf(err), levelOf(err)
 	if !s.opts.Log.Enabled(ctx, level) {
 		return
 	}
@@ -170,7 +189,7 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 		}
 		args = append(args, "refused", rejected)
 	}
-	s.opts.Log.Log(ctx, level, "request", args...)
+	s.opts.Log.Log(ctx, level, message, args...)
 }
 
 // throttle limits a log message to one per second, so that an overloaded server does not

@@ -79,6 +79,8 @@ func codeOf(err error) codes.Code {
 		return codes.OK
 	case http.StatusNotFound:
 		return codes.NotFound
+	case http.StatusConflict:
+		return codes.AlreadyExists
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return codes.ResourceExhausted
 	case http.StatusServiceUnavailable:

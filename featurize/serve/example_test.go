@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize/serve"
 )
 
@@ -77,6 +78,44 @@ func ExampleServer_Monitor() {
 	check(monitor.UnmarshalBinary(state)) // in the next process
 	fmt.Println(monitor.Rows(), monitor.Evidence(), monitor.Alarm(.01))
 	// Output: 0 1 false
+}
+
+// This example adapts intervals to targets that the program learns later.
+func ExampleServer_Adaptation() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "attach")
+	check(err)
+	defer os.RemoveAll(dir)
+	bundle, err := toyBundle()
+	check(err)
+	path := filepath.Join(dir, "toy.attach")
+	check(bundle.Save(ctx, path))
+
+	s := serve.New(serve.Options{Adapt: &calibrate.AdaptiveOptions{Method: "aci", Steps: []float64{0.01}}})
+	defer s.Close()
+	check(s.Load(ctx, "toy", "1", path))
+	predict := func(id string) (level float64) {
+		request := fmt.Sprintf(`{"id": %q, "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1.5]}]}`, id)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest("POST", "/v2/models/toy/infer", strings.NewReader(request)))
+		var result struct{ Parameters struct{ Level float64 } }
+		check(json.NewDecoder(w.Body).Decode(&result))
+		return result.Parameters.Level
+	}
+	fmt.Println("level", predict("order-17"))
+
+	// Later, when the target is known:
+	adaptation, err := s.Adaptation("toy", "")
+	check(err)
+	covered, err := adaptation.Feedback("order-17", nil, []float32{30})
+	check(err)
+	fmt.Println("covered", covered, "level", predict("order-18"))
+	state, err := adaptation.MarshalBinary()
+	check(err)
+	check(adaptation.UnmarshalBinary(state)) // in the next process
+	// Output:
+	// level 0.9
+	// covered [false] level 0.909
 }
 
 func check(err error) {

@@ -30,6 +30,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 			method("ServerMetadata", (*Server).serverMetadata),
 			method("ModelMetadata", (*Server).modelMetadataMessage),
 			method("ModelInfer", (*Server).modelInfer),
+			method("ModelFeedback", (*Server).modelFeedback),
 		},
 	}, s)
 }
@@ -194,6 +195,12 @@ func parameterOf(v *inference.InferParameter) parameter {
 // raw contents.
 func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferResponse {
 	out := &inference.ModelInferResponse{ModelName: e.name, ModelVersion: e.version, Id: c.id}
+	for _, p := range c.responseParameters() {
+		if out.Parameters == nil {
+			out.Parameters = map[string]*inference.InferParameter{}
+		}
+		out.Parameters[p.name] = &inference.InferParameter{ParameterChoice: &inference.InferParameter_DoubleParam{DoubleParam: p.value}}
+	}
 	c.eachOutput(m, func(o *output, _ bool) {
 		c.shape = o.appendShape(c.shape[:0], &c.request, c.job.predictions)
 		t := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: o.datatype}

@@ -38,6 +38,7 @@ type model struct {
 	outputs   []output
 	sha256    string          // SHA-256 of the .attach file
 	monitor   *driftMonitor   // nil without a calibrated detector
+	adapt     *Adaptation     // nil if intervals are not adaptive
 	matcher   *schema.Matcher // finds the reasons of rows; nil without a profile
 	batcher   batcher
 	users     int // number of requests that use the model; guarded by the lock of its entry
@@ -72,13 +73,17 @@ type predictorKey struct {
 const maxPredictors = 64
 
 // open opens the ONNX model of a .attach file and starts the model's workers.
-func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
+func (s *Server) open(ctx context.Context, e *entry, b *attach.Bundle) (*model, error) {
+	adapt, err := s.newAdaptation(e, b)
+	if err != nil {
+		return nil, err
+	}
 	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.opts.Runtime})
 	if err != nil {
 		return nil, err
 	}
 	m := &model{
-		bundle: b, attached: net, inputs: net.Base(b.Base.Task).Inputs, inputInfo: net.Info().Inputs, outputs: outputsOf(b),
+		bundle: b, attached: net, inputs: net.Base(b.Base.Task).Inputs, inputInfo: net.Info().Inputs, outputs: outputsOf(b), adapt: adapt,
 		predictors: map[predictorKey]*attach.Predictor{}, buildSlot: make(chan struct{}, 1),
 	}
 	if b.Profile != nil {
@@ -152,7 +157,11 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, SetsByClass: r.setsByClass, SetsByCluster: r.setsByCluster})
+	levels := slices.Clone(r.levels)
+	if m.adapt != nil {
+		levels = append(slices.Clone(m.adapt.levels), levels...) // Adaptation.next takes the first of them
+	}
+	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: levels, Sets: key.sets, SetsByClass: r.setsByClass, SetsByCluster: r.setsByCluster})
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +189,9 @@ func (m *model) cachedPredictor(key predictorKey) *attach.Predictor {
 // check returns an error if a request asks for an output twice, or for one that the model
 // or the request's parameters do not provide.
 func (m *model) check(r *request) error {
+	if r.cancel {
+		return badRequestf("the parameter cancel is for feedback, not for predictions")
+	}
 	for i, w := range r.outputs {
 		switch {
 		case slices.ContainsFunc(r.outputs[:i], func(before requestedOutput) bool { return before.name == w.name }):

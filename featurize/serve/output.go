@@ -220,14 +220,20 @@ func (o *output) appendJSON(dst []byte, all []attach.Prediction, width int) []by
 				dst = strconv.AppendBool(dst, v != 0)
 			case o.datatype == "INT64":
 				dst = strconv.AppendInt(dst, int64(v), 10)
-			case v-v != 0:
-				dst = append(dst, "null"...)
 			default:
-				dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
+				dst = appendNumber(dst, v)
 			}
 		}
 	}
 	return append(dst, ']')
+}
+
+// appendNumber appends a number, or null if it is NaN or infinite.
+func appendNumber(dst []byte, v float64) []byte {
+	if v-v != 0 {
+		return append(dst, "null"...)
+	}
+	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
 // appendString appends a text as a JSON string.

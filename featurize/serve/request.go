@@ -24,6 +24,7 @@ type request struct {
 	sets                       string    // name of the set score, or "none"
 	setsByClass, setsByCluster bool
 	timeout                    time.Duration
+	cancel                     bool // only in feedback: whether rows end to wait without targets
 }
 
 // requestedOutput is an output that a client requests by name.
@@ -85,6 +86,8 @@ func (r *request) setParameter(name string, v parameter) (err error) {
 		r.timeout = time.Duration(min(us, 1e15) * float64(time.Microsecond))
 	case "binary_data_output":
 		r.binaryOutput, err = v.bool(name)
+	case "cancel":
+		r.cancel, err = v.bool(name)
 	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":
 		// Some clients send these parameters. They do not affect the response.
 	default:

@@ -64,6 +64,7 @@ func (s *Server) routes() *http.ServeMux {
 			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
 		})
 		mux.HandleFunc(model+"/infer", s.serveInfer)
+		mux.HandleFunc(model+"/feedback", s.serveFeedback)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, statusErrorf(http.StatusNotFound, "there is no path %.200q; GET /v2/models/NAME describes a model", r.URL.Path))
@@ -208,6 +209,27 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Timeout)
 	defer cancel()
+	if err := s.readREST(ctx, w, r, c); err != nil {
+		return err
+	}
+	return s.infer(ctx, c, e, func(m *model) error {
+		header := c.writeResponse(e, m)
+		h := w.Header()
+		if header < len(c.response) {
+			h.Set("Content-Type", "application/octet-stream")
+			h.Set(headerLength, strconv.Itoa(header))
+		} else {
+			h.Set("Content-Type", "application/json")
+		}
+		h.Set("Content-Length", strconv.Itoa(len(c.response)))
+		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.Timeout))
+		w.Write(c.response)
+		return nil
+	})
+}
+
+// readREST reads and parses the body of a REST request, at the latest until the deadline of ctx.
+func (s *Server) readREST(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call) error {
 	control := http.NewResponseController(w)
 	// The error is ignored, because a wrapped ResponseWriter may not support deadlines.
 	deadline, _ := ctx.Deadline()
@@ -226,23 +248,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 		}
 		header = n
 	}
-	if err := c.parse(c.body[:header], c.body[header:]); err != nil {
-		return err
-	}
-	return s.infer(ctx, c, e, func(m *model) error {
-		header := c.writeResponse(e, m)
-		h := w.Header()
-		if header < len(c.response) {
-			h.Set("Content-Type", "application/octet-stream")
-			h.Set(headerLength, strconv.Itoa(header))
-		} else {
-			h.Set("Content-Type", "application/json")
-		}
-		h.Set("Content-Length", strconv.Itoa(len(c.response)))
-		control.SetWriteDeadline(time.Now().Add(s.opts.Timeout))
-		w.Write(c.response)
-		return nil
-	})
+	return c.parse(c.body[:header], c.body[header:])
 }
 
 // readBody reads the body of a request, decompresses it if necessary, and limits its size.

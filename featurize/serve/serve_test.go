@@ -115,6 +115,7 @@ type response struct {
 	ModelName    string `json:"model_name"`
 	ModelVersion string `json:"model_version"`
 	ID           string
+	Parameters   map[string]float64
 	Outputs      []struct {
 		Name, Datatype string
 		Shape          []int

@@ -57,6 +57,17 @@ type Options struct {
 	// Timeout limits the time from the first byte of a request to its response. The default
 	// is 30 s.
 	Timeout time.Duration
+	// Adapt, if not nil, adapts the intervals of regressors to the true targets of earlier rows:
+	// see Adaptation. Its Alpha must be 0, because the .attach file has the level. If its Window
+	// is 0, the window of "aci" and "dtaci" is 20/(1−level) scores. Adapt cannot serve
+	// classifiers, and files whose intervals are calibrated by group or with weights.
+	Adapt *calibrate.AdaptiveOptions
+	// MaxPending is the number of most recent rows of a model that can wait for their targets.
+	// The default is 100,000.
+	MaxPending int
+	// PendingTimeout is how long a row can wait for its targets. If it is 0, there is no such
+	// limit.
+	PendingTimeout time.Duration
 	// AllowSignatureChange allows a reload to change inputs, outputs, the task or class
 	// names. If it is not set, such a reload fails and the previous file is still served.
 	AllowSignatureChange bool
@@ -102,6 +113,7 @@ func New(o Options) *Server {
 	o.MaxQueueSize = cmp.Or(max(o.MaxQueueSize, 0), 1024)
 	o.MaxBodySize = cmp.Or(max(o.MaxBodySize, 0), 64<<20)
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
+	o.MaxPending = cmp.Or(max(o.MaxPending, 0), 100_000)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -196,7 +208,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	var m *model
 	if err == nil {
 		files.add(bundle.Base.Path) // recorded even if it does not exist yet, so that Watch notices when it appears
-		m, err = s.open(ctx, bundle)
+		m, err = s.open(ctx, e, bundle)
 	}
 	if err == nil && !anySignature {
 		e.mu.Lock()
@@ -229,6 +241,13 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	// so far.
 	if old != nil && old.monitor != nil && m.monitor != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
 		m.monitor = old.monitor
+	}
+	if old != nil && old.adapt != nil {
+		if m.adapt.sameAs(old.adapt) {
+			m.adapt = old.adapt
+		} else {
+			m.adapt.log.Warn("adaptive intervals start again, and rows that wait for targets are forgotten: the new file has another model or other calibration rows")
+		}
 	}
 	e.current, e.path, e.lastState = m, path, files
 	unused := old != nil && old.users == 0
@@ -435,6 +454,25 @@ func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 		return nil, fmt.Errorf("the model %q has no calibrated detector, which a drift monitor needs", name)
 	}
 	return m.monitor.Monitor, nil
+}
+
+// Adaptation returns the Adaptation of a model's intervals. An empty version means the latest
+// version. It starts when the model is loaded, and again if a reload changes the model or the
+// calibration scores. A program can save its state and restore it after Load.
+func (s *Server) Adaptation(name, version string) (*Adaptation, error) {
+	e, err := s.find(name, version)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer e.release(m)
+	if m.adapt == nil {
+		return nil, badRequestf("the model %q does not adapt its intervals, so it takes no targets", name)
+	}
+	return m.adapt, nil
 }
 
 func (s *Server) isClosed() bool {
