@@ -25,13 +25,14 @@ const (
 	groupScalar    = "Gradient"
 	groupNetwork   = "Network"
 	groupLoad      = "Load"
+	groupTargets   = "Late targets"
 	groupOutput    = "Output"
 	groupModel     = "Model"
 	groupRuntime   = "Runtime"
 )
 
 var flagGroups = []string{
-	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupScalar, groupNetwork, groupLoad,
+	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupScalar, groupNetwork, groupLoad, groupTargets,
 	groupOutput, groupModel, groupRuntime,
 }
 

@@ -32,6 +32,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/tap"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize/serve"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
@@ -42,13 +43,18 @@ type serveFlags struct {
 	modelFlags
 	models, allowedHosts         []string
 	http, grpc, monitorState     string
+	adapt, adaptState            string
+	adaptStep                    float64
+	adaptWindow, maxPending      int
+	pendingTimeout               time.Duration
 	traces, allowSignatureChange bool
 	batch, queue, maxBody        int
 	delay, timeout, grace        time.Duration
 }
 
 func serveCommand() *cli.Command {
-	f := &serveFlags{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, maxBody: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
+	f := &serveFlags{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, maxBody: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second, maxPending: 100_000}
+	fixed := []conflict{noEffect("without --adapt", func() bool { return f.adapt == "" })}
 	f.table = join(table{
 		{name: "http", dest: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
 		{name: "grpc", dest: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
@@ -64,7 +70,15 @@ func serveCommand() *cli.Command {
 	}.inGroup(groupLoad), table{
 		{name: "allow-signature-change", dest: &f.allowSignatureChange, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
 		{name: "monitor-state", dest: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
-	}.inGroup(groupModel), f.runtimeOptions())
+	}.inGroup(groupModel), table{
+		{name: "adapt", dest: &f.adapt, choices: []string{"aci", "dtaci", "pid"}, usage: "METHOD: adapt the intervals of regressors to the true targets that clients send later, so that the long-run coverage stays right while the world changes; aci is the usual choice"},
+		{name: "adapt-step", dest: &f.adaptStep, rule: fraction, conflicts: append(fixed, noEffect("with --adapt dtaci, which finds the best of eight steps", func() bool { return f.adapt == "dtaci" })),
+			usage: "STEP: how much a target changes later intervals, from 0 to 1; choose at most (1 − level)/(2 × rows that wait); without it, 0.005 for aci and 0.1 for pid"},
+		{name: "adapt-window", dest: &f.adaptWindow, rule: atLeast(1), conflicts: fixed, usage: "N: most recent rows with targets that intervals are calibrated on; without it, 20/(1 − level), and for pid all calibration rows"},
+		{name: "max-pending", dest: &f.maxPending, rule: between(1, 1<<30), conflicts: fixed, usage: "N: most recent rows of a model that can wait for their targets; older ones are forgotten"},
+		{name: "pending-timeout", dest: &f.pendingTimeout, rule: duration(time.Millisecond, 10*maxWait), conflicts: fixed, usage: "DURATION: longest time that a row can wait for its targets, such as 720h; without it there is no such limit"},
+		{name: "adapt-state", dest: &f.adaptState, conflicts: fixed, usage: "DIR: folder that keeps adaptive intervals and the rows that wait over restarts; one server per folder; may be that of --monitor-state"},
+	}.inGroup(groupTargets), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "serve",
 		Usage:     "serve predictions over REST and gRPC",
@@ -99,19 +113,20 @@ func (f *serveFlags) run(c *cli.Context) error {
 	s := serve.New(serve.Options{
 		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
 		MaxBodySize: int64(f.maxBody), Timeout: f.timeout, AllowSignatureChange: f.allowSignatureChange, Log: f.Log, Tracing: tracing,
+		Adapt: f.adaptation(), MaxPending: f.maxPending, PendingTimeout: f.pendingTimeout,
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
 	if err != nil {
 		return err
 	}
-	monitors, err := openMonitors(f.monitorState, s, f.Log)
+	stores, err := f.openStores(s)
+	defer stores.unlock()
 	if err == nil {
-		defer monitors.unlock()
-		err = f.load(ctx, s, models, monitors)
+		err = f.load(ctx, s, models, stores)
 	}
 	if err == nil {
-		err = monitors.save(ctx) // fail at the start if the folder cannot be written to
+		err = stores.save(ctx) // fail at the start if a folder cannot be written to
 	}
 	if err != nil {
 		listeners.close()
@@ -127,15 +142,15 @@ func (f *serveFlags) run(c *cli.Context) error {
 	for {
 		select {
 		case <-saveTicks.C:
-			if err := monitors.save(ctx); err != nil {
-				f.Log.Error("monitors not saved", "error", err.Error())
+			if err := stores.save(ctx); err != nil {
+				f.Log.Error("state not saved", "error", err.Error())
 			}
 			continue
 		case <-hangups:
 			s.Reload(ctx)
 			continue
 		case err := <-listeners.failed:
-			return errors.Join(err, monitors.save(context.WithoutCancel(ctx)))
+			return errors.Join(err, stores.save(context.WithoutCancel(ctx)))
 		case <-ctx.Done():
 		}
 		break
@@ -146,7 +161,7 @@ func (f *serveFlags) run(c *cli.Context) error {
 	if !listeners.drain(graceCtx) {
 		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
-	if err = errors.Join(err, monitors.save(context.WithoutCancel(ctx))); err != nil {
+	if err = errors.Join(err, stores.save(context.WithoutCancel(ctx))); err != nil {
 		// Log the error here, because the process may end while a model still runs.
 		f.Log.Error("not ended well", "error", err.Error())
 	}
@@ -318,13 +333,39 @@ func (f *serveFlags) parseModels() ([]servedModel, error) {
 	return list, nil
 }
 
-// load opens the models and restores their monitors.
-func (f *serveFlags) load(ctx context.Context, s *serve.Server, models []servedModel, monitors *monitorStore) error {
+// adaptation returns the options of adaptive intervals, or nil without --adapt.
+func (f *serveFlags) adaptation() *calibrate.AdaptiveOptions {
+	if f.adapt == "" {
+		return nil
+	}
+	o := &calibrate.AdaptiveOptions{Method: f.adapt, Window: f.adaptWindow}
+	if f.adaptStep > 0 {
+		o.Steps = []float64{f.adaptStep}
+	}
+	return o
+}
+
+// openStores opens the folders that keep states over restarts. It returns all stores that are
+// open, also with an error.
+func (f *serveFlags) openStores(s *serve.Server) (stateStores, error) {
+	monitors, err := openMonitors(f.monitorState, s, f.Log)
+	if err != nil {
+		return nil, err
+	}
+	adaptations, err := openAdaptations(f.adaptState, s, monitors)
+	if err != nil {
+		return stateStores{monitors}, err
+	}
+	return stateStores{monitors, adaptations}, nil
+}
+
+// load opens the models and restores their states.
+func (f *serveFlags) load(ctx context.Context, s *serve.Server, models []servedModel, stores stateStores) error {
 	for _, m := range models {
 		if err := s.Load(ctx, m.name, m.version, m.path); err != nil {
 			return err
 		}
-		if err := monitors.restore(m.fullName()); err != nil {
+		if err := stores.restore(m.fullName()); err != nil {
 			return err
 		}
 	}
