@@ -11,6 +11,7 @@ WORDS = {
     "guides/intervals.md": "conformal error bars confidence interval quantile regression",
     "guides/prediction-sets.md": "conformal classification confidence set top-k LAC APS RAPS SAPS",
     "guides/time.md": "time series forecast online adaptive conformal inference ACI DtACI PID rolling window",
+    "guides/late-targets.md": "feedback ground truth delayed labels online adaptive conformal inference ACI serve production",
     "guides/drift.md": "drift shift monitoring change detection martingale e-value",
     "guides/audit.md": "outlier novelty anomaly data cleaning false discovery rate FDR",
     "guides/calibration-data.md": "held-out exchangeable calibration set how many rows",
