@@ -66,14 +66,7 @@ func NewDensityRatio(ctx context.Context, calibration, target blas32.General, se
 		return DensityRatio{}, nil, fmt.Errorf("there are %s and %s: a density ratio needs at least %d of each",
 			rows.Count(n, "calibration row"), rows.Count(m, "target row"), minEffectiveSampleSize)
 	}
-	all := rows.New(n+m, target.Cols)
-	for i := range n + m {
-		if i < n {
-			copy(rows.Row(all, i), rows.Row(calibration, i))
-		} else {
-			copy(rows.Row(all, i), rows.Row(target, i-n))
-		}
-	}
+	all := stack(calibration, target)
 	if err := rows.CheckFinite("features", all); err != nil {
 		return DensityRatio{}, nil, err
 	}
@@ -129,6 +122,19 @@ func (r DensityRatio) Of(row []float32) float64 {
 func boundedRatio(log float64) float64 {
 	limit := math.Log(ratioLimit)
 	return math.Exp(min(max(log, -limit), limit))
+}
+
+// stack returns the rows of a and then the rows of b.
+func stack(a, b blas32.General) blas32.General {
+	all := rows.New(a.Rows+b.Rows, a.Cols)
+	for i := range all.Rows {
+		if i < a.Rows {
+			copy(rows.Row(all, i), rows.Row(a, i))
+		} else {
+			copy(rows.Row(all, i), rows.Row(b, i-a.Rows))
+		}
+	}
+	return all
 }
 
 // project returns the first k principal components of the rows of x, whose columns have mean

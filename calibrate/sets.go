@@ -123,6 +123,10 @@ type Sets struct {
 	cluster []int     // the cluster of each class
 	largest float64   // the largest threshold of any part
 	weight  float64   // weight of the row to predict, if calibration rows have weights
+	// byClass holds the weight of the row to predict for each class that it may have, and
+	// thresholds the threshold of each class. Both are nil without WithClassWeights.
+	byClass    []float64
+	thresholds []randomThreshold
 }
 
 // setPart holds the threshold of a class, a cluster or all classes, and the sorted scores from
@@ -197,6 +201,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 // no effect if the calibration rows have no weights.
 func (s Sets) WithWeight(weight float64) Sets {
 	s.parts, s.largest, s.weight = slices.Clone(s.parts), math.Inf(-1), weight
+	s.byClass, s.thresholds = nil, nil
 	for k := range s.parts {
 		part := &s.parts[k]
 		if part.weighted != nil {
@@ -205,6 +210,38 @@ func (s Sets) WithWeight(weight float64) Sets {
 		s.largest = max(s.largest, part.score)
 	}
 	return s
+}
+
+// WithClassWeights returns the sets for rows whose weight depends on their unknown class: see
+// LabelShift. Each class is in the set or not as if the row had the weight of this class. It
+// has no effect if the calibration rows have no weights. It panics if a weight is negative.
+func (s Sets) WithClassWeights(weights []float64) Sets {
+	s.largest, s.byClass, s.thresholds = math.Inf(-1), weights, nil
+	for class, weight := range weights {
+		part := s.partOf(class)
+		if part.weighted != nil {
+			part.randomThreshold = part.weighted.closedThreshold(s.alpha, weight)
+		}
+		s.thresholds = append(s.thresholds, part.randomThreshold)
+		s.largest = max(s.largest, part.score)
+	}
+	return s
+}
+
+// thresholdOf returns the threshold of a class.
+func (s Sets) thresholdOf(class int) randomThreshold {
+	if class < len(s.thresholds) {
+		return s.thresholds[class]
+	}
+	return s.partOf(class).randomThreshold
+}
+
+// weightOf returns the weight of the row to predict if it has this class.
+func (s Sets) weightOf(class int) float64 {
+	if class < len(s.byClass) {
+		return s.byClass[class]
+	}
+	return s.weight
 }
 
 // Part returns the index of the part in which a class is calibrated, and the number of
@@ -257,8 +294,8 @@ func (s Sets) partOf(class int) setPart {
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	all, setEnds := make([]int, 0, logits.Rows), make([]int, logits.Rows)
 	maxThreshold := s.largest
-	if len(s.parts) == 0 || s.options.ByClass && len(s.parts) < logits.Cols {
-		maxThreshold = math.Inf(1) // classes without calibration rows are in every set
+	if len(s.parts) == 0 || s.options.ByClass && len(s.parts) < logits.Cols || s.thresholds != nil && len(s.thresholds) < logits.Cols {
+		maxThreshold = math.Inf(1) // classes without calibration rows or weights are in every set
 	}
 	order := s.order()
 	for i := range logits.Rows {
@@ -280,7 +317,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			// without computing an exponential.
 			minLogit := p.Max + math.Log((1-maxThreshold)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
-				if !(float64(v) < minLogit) && s.partOf(c).withTau(tau).covers(s.options.score(rankedClass{p: p.Of(v, 1)}, 0)) {
+				if !(float64(v) < minLogit) && s.thresholdOf(c).withTau(tau).covers(s.options.score(rankedClass{p: p.Of(v, 1)}, 0)) {
 					all = append(all, c)
 				}
 			}
@@ -292,7 +329,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		for ; candidate.rank < len(z) && s.options.score(candidate, 0) <= maxThreshold; candidate.rank++ {
 			c := order.next()
 			candidate.p = p.Of(z[c], 1)
-			if s.options.score(candidate, tau) <= s.partOf(c).score {
+			if s.options.score(candidate, tau) <= s.thresholdOf(c).score {
 				all = append(all, c)
 			}
 			candidate.above += candidate.p
@@ -339,7 +376,7 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 		for ; candidate.rank < len(z); candidate.rank++ {
 			c := order.next()
 			candidate.p = p.Of(z[c], 1)
-			all[i*logits.Cols+c] = s.partOf(c).pValue(s.options.score(candidate, tau), s.weight)
+			all[i*logits.Cols+c] = s.partOf(c).pValue(s.options.score(candidate, tau), s.weightOf(c))
 			candidate.above += candidate.p
 		}
 	}
