@@ -218,12 +218,14 @@ type Calibration struct {
 	// Groups holds the group of each of the IntervalRows calibration rows. It is nil unless
 	// intervals are calibrated by group.
 	Groups []string `json:"-"`
-	// Weights holds the weight of each calibration row, in row order, and Ratio computes the
-	// weight of a new row from its features, which are scaled with Base.Standardised. Both
-	// are nil without FitOptions.TargetRows. Quantiles holds the weights of the IntervalRows
-	// rows too.
-	Weights []float64               `json:"-"`
-	Ratio   *calibrate.DensityRatio `json:"-"`
+	// Weights holds the weight of each calibration row, in row order. It is nil without
+	// FitOptions.TargetRows. Quantiles holds the weights of the IntervalRows rows too. The weight
+	// of a new row comes from one of two sources. Ratio computes it from the features, which are
+	// scaled with Base.Standardised. LabelShift, with FitOptions.TargetLogits, has the weight of
+	// each class. It also corrects Prediction.Confidence.
+	Weights    []float64               `json:"-"`
+	Ratio      *calibrate.DensityRatio `json:"-"`
+	LabelShift *calibrate.LabelShift   `json:"label_shift,omitempty"`
 }
 
 // IntervalRows returns the number of calibration rows that calibrate intervals.
@@ -237,6 +239,9 @@ func (b *Bundle) Guarantee() string {
 	}
 	switch b.Calibration.HeldOut {
 	case rows.Given:
+		if b.Calibration.LabelShift != nil {
+			return "guarantees hold approximately for rows with the estimated shares of classes, because these are estimates, if the inputs of each class have not changed and the model was not trained on the calibration rows"
+		}
 		if b.Calibration.Weights != nil {
 			return "guarantees hold approximately for inputs like the target rows, because the weights of the calibration rows are estimated, if the model was not trained on the calibration rows"
 		}

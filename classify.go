@@ -23,6 +23,10 @@ func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 		row := rows.Row(logits, i)
 		p := softmax.New(row, temperature)
 		class, confidence := p.Top, p.Largest()
+		if shift := b.Calibration.LabelShift; shift != nil {
+			adjusted := shift.Logits(row, temperature)
+			confidence = softmax.New(adjusted, 1).Of(adjusted[class], 1)
+		}
 		if b.Base.Sigmoid {
 			confidence = 1 / (1 + math.Exp(-float64(row[class])/temperature))
 		}

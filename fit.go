@@ -68,7 +68,12 @@ type FitOptions struct {
 	// estimates weights of the calibration rows, and p-values, intervals and sets use them:
 	// see calibrate.DensityRatio. Calibration rows should then come from the distribution of
 	// the fit rows. Fit returns an error if they are worth fewer than 30 rows.
-	TargetRows blas32.General
+	//
+	// TargetLogits, if not empty, holds the logits of TargetRows. It says that only the shares
+	// of the classes differ from the calibration rows, and not the inputs of each class (label
+	// shift). Weights then depend on classes: see calibrate.LabelShift. This needs a softmax
+	// classifier and labels of the calibration rows.
+	TargetRows, TargetLogits blas32.General
 	// MayRetain promises that the rows do not change while the bundle is in use, so that
 	// methods may keep them without a copy: see ood.Training.
 	MayRetain bool

@@ -70,7 +70,7 @@ func (c Calibration) state() (rows.State, error) {
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
 	}
-	if c.Weights != nil && c.Ratio != nil {
+	if c.Weights != nil && c.Ratio != nil { // weights of a label shift follow from the labels
 		s.Arrays["weights"], s.Arrays["ratio"] = rows.Vector(c.Weights), c.ratioArray()
 	}
 	s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = vector(c.FitHashes), vector(c.CalHashes)

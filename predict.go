@@ -93,7 +93,8 @@ type Prediction struct {
 	// Class is the index of the largest logit of a classifier. It is −1 without logits, and
 	// for other models. Name is its name if the bundle has one. Confidence is its
 	// probability: the softmax of the logits divided by the temperature, or the sigmoid
-	// with Base.Sigmoid. A classifier with one logit is a logistic regression, which
+	// with Base.Sigmoid. With Calibration.LabelShift, it is the probability among rows with
+	// the estimated shares of classes, and another class may then be more probable. A classifier with one logit is a logistic regression, which
 	// predicts class 1 if the logit is positive.
 	Class      int
 	Name       string

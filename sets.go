@@ -51,6 +51,9 @@ func (p *Predictor) calibrateClasses() error {
 		if err != nil {
 			return err
 		}
+		if c.LabelShift != nil {
+			sets = sets.WithClassWeights(c.LabelShift.Weights)
+		}
 		p.sets = &sets
 	}
 	if p.o.VennAbers {
@@ -115,12 +118,11 @@ func (p *Predictor) predictSets(r Rows) (sets [][]int, pValues []float64) {
 			pValues = append(pValues, s.PValues(logits, uint64(first))...)
 		}
 	}
-	weights := p.weights(r)
-	if weights == nil {
+	if p.bundle.Calibration.Ratio == nil {
 		predict(*p.sets, r.Logits, r.First)
 		return sets, pValues
 	}
-	for i, w := range weights {
+	for i, w := range p.weights(r) {
 		predict(p.sets.WithWeight(w), rows.Slice(r.Logits, i, i+1), r.First+i)
 	}
 	return sets, pValues

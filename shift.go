@@ -14,13 +14,22 @@ import (
 
 // checkTargetRows returns an error for target rows that do not fit the model.
 func (in FitOptions) checkTargetRows() error {
+	cal := in.Cal
+	if cal.Len() == 0 {
+		cal = in.Batch // calibration rows are split off
+	}
+	shares := in.TargetLogits.Rows > 0
 	switch {
-	case in.TargetRows.Rows == 0:
+	case in.TargetRows.Rows == 0 && !shares:
 		return nil
 	case in.TargetRows.Cols != in.Base.Width:
 		return fmt.Errorf("the target rows have %s, but the fit rows have %d", rows.Count(in.TargetRows.Cols, "feature"), in.Base.Width)
+	case shares && (in.Base.Task != Classification || in.Base.Sigmoid):
+		return errors.New("weights by class need a classifier with a softmax; leave out FitOptions.TargetLogits")
+	case shares && (cal.Logits.Cols == 0 || cal.Labels == nil):
+		return errors.New("weights by class need calibration rows with labels and logits; give both, or leave out FitOptions.TargetLogits")
 	}
-	return in.Base.checkFinite(ood.Batch{Features: in.TargetRows}, "target rows")
+	return in.Base.checkFinite(ood.Batch{Features: in.TargetRows, Logits: in.TargetLogits}, "target rows")
 }
 
 // weigh estimates the weights of the calibration rows from the target rows, if there are any.
@@ -29,7 +38,16 @@ func (c *Calibration) weigh(ctx context.Context, in FitOptions, d rowSplit, scal
 	if in.TargetRows.Rows == 0 {
 		return nil
 	}
-	ratio, weights, err := calibrate.NewDensityRatio(ctx, d.cal.Features, scaling.Apply(in.TargetRows), in.Seed)
+	target := scaling.Apply(in.TargetRows)
+	if in.TargetLogits.Rows > 0 {
+		shift, err := calibrate.NewLabelShift(ctx, d.cal, in.Base.pairLogits(ood.Batch{Features: target, Logits: in.TargetLogits}))
+		if err != nil {
+			return fmt.Errorf("weights by class: %w", err)
+		}
+		c.LabelShift, c.Weights = &shift, weightsOf(d.cal.Labels, shift)
+		return nil
+	}
+	ratio, weights, err := calibrate.NewDensityRatio(ctx, d.cal.Features, target, in.Seed)
 	if err != nil {
 		return fmt.Errorf("weights of the calibration rows: %w", err)
 	}
@@ -37,11 +55,44 @@ func (c *Calibration) weigh(ctx context.Context, in FitOptions, d rowSplit, scal
 	return nil
 }
 
+// weightsOf returns the weight of each label.
+func weightsOf(labels []int, shift calibrate.LabelShift) []float64 {
+	weights := make([]float64, len(labels))
+	for i, label := range labels {
+		weights[i] = shift.Weights[label]
+	}
+	return weights
+}
+
+// checkLabelShift returns an error for shares or weights of classes that no fit gives.
+func (b *Bundle) checkLabelShift() error {
+	s, classes := b.Calibration.LabelShift, max(b.Base.Outputs, 2)
+	switch {
+	case s == nil:
+		return nil
+	case b.Calibration.Ratio != nil || len(b.Calibration.TrueClasses.Labels) == 0:
+		return errors.New("it has shares of classes and a density ratio, or no labels of calibration rows")
+	case len(s.Shares) != classes || len(s.Errors) != classes || len(s.Weights) != classes:
+		return fmt.Errorf("it has shares, errors and weights of %d, %d and %d classes, but there are %d", len(s.Shares), len(s.Errors), len(s.Weights), classes)
+	}
+	for k, w := range s.Weights {
+		if !(w > 0 && w <= math.MaxFloat64) || !(s.Shares[k] >= 0 && s.Shares[k] <= 1) || !(s.Errors[k] >= 0 && s.Errors[k] <= 1) {
+			return fmt.Errorf("class %d has the share %v ± %v and the weight %v", k, s.Shares[k], s.Errors[k], w)
+		}
+	}
+	if !(s.PValue >= 0 && s.PValue <= 1) {
+		return fmt.Errorf("the p-value of the shares of classes is %v", s.PValue)
+	}
+	return nil
+}
+
 // checkWeights returns an error unless there are a weight for each calibration row and a
-// coefficient for each feature, or neither.
+// coefficient for each feature or shares of classes, or none of these.
 func (b *Bundle) checkWeights() error {
 	c := b.Calibration
 	switch {
+	case c.LabelShift != nil:
+		return b.checkLabelShift()
 	case c.Weights == nil && c.Ratio == nil:
 		return nil
 	case c.Ratio == nil || len(c.Weights) != c.NCal || len(c.Ratio.Coefficients) != b.Base.Width:
@@ -67,8 +118,17 @@ func (c Calibration) ratioArray() rows.Array {
 	return rows.Vector(append(slices.Clone(c.Ratio.Coefficients), c.Ratio.Intercept))
 }
 
-// restoreWeights restores Weights and Ratio, if there are any.
+// restoreWeights restores Weights and Ratio, if there are any. TrueClasses and LabelShift must
+// be set already.
 func (c *Calibration) restoreWeights(s rows.State) error {
+	if c.LabelShift != nil {
+		for _, label := range c.TrueClasses.Labels {
+			if label >= len(c.LabelShift.Weights) {
+				return fmt.Errorf("%w: there are weights of %d classes, and a label is %d", ErrDamaged, len(c.LabelShift.Weights), label)
+			}
+		}
+		c.Weights = weightsOf(c.TrueClasses.Labels, *c.LabelShift)
+	}
 	_, hasWeights := s.Arrays["weights"]
 	_, hasRatio := s.Arrays["ratio"]
 	if !hasWeights && !hasRatio {
@@ -112,10 +172,14 @@ func (b *Bundle) checkWeighted(o PredictOptions) error {
 }
 
 // weights returns the weight of each row, whose features are already scaled. It returns nil
-// without weights.
+// without weights. Weights by class depend on a label that is unknown, so each row has the
+// largest of them: p-values grow with the weight and hold for any label.
 func (p *Predictor) weights(r Rows) []float64 {
-	ratio := p.bundle.Calibration.Ratio
-	if ratio == nil {
+	ratio, shift := p.bundle.Calibration.Ratio, p.bundle.Calibration.LabelShift
+	switch {
+	case shift != nil:
+		return slices.Repeat([]float64{slices.Max(shift.Weights)}, r.Len())
+	case ratio == nil:
 		return nil
 	}
 	weights := make([]float64, r.Len())

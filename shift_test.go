@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -229,5 +231,131 @@ func TestWeightsRefused(t *testing.T) {
 		if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, without %q", err, want)
 		}
+	}
+}
+
+// shareRows returns rows of a classifier with two classes, of which class 1 has this share. The
+// probabilities of the classifier are right if the share is 0.15.
+func shareRows(seed uint64, n int, share float64) ood.Batch {
+	rng := rand.New(rand.NewPCG(seed, 29))
+	b := ood.Batch{Features: matrix(n, 3), Logits: matrix(n, 2), Labels: make([]int, n)}
+	for i := range n {
+		if rng.Float64() < share {
+			b.Labels[i] = 1
+		}
+		x := rng.NormFloat64() + float64(2*b.Labels[i]-1)
+		z := 2*x + math.Log(.15/.85)
+		copy(rows.Row(b.Features, i), []float32{float32(z), float32(rng.NormFloat64()), float32(rng.NormFloat64())})
+		rows.Row(b.Logits, i)[1] = float32(z)
+	}
+	return b
+}
+
+// shareClassifier returns options of a classifier whose class 1 is more frequent among the target
+// rows than among the calibration rows.
+func shareClassifier(n int) attach.FitOptions {
+	in := classifier(10)
+	in.Base.Classes, in.Base.Outputs = nil, 2
+	in.Batch, in.Cal = shareRows(1, 200, .5), shareRows(2, n, .15)
+	target := shareRows(3, n, .8)
+	in.TargetRows, in.TargetLogits = target.Features, target.Logits
+	return in
+}
+
+// TestLabelShift checks coverage, false alarms and confidence on rows with the shares of the
+// target rows, with weights by class and without, and that a file keeps the shares.
+func TestLabelShift(t *testing.T) {
+	const tests = 4000
+	in := shareClassifier(1500)
+	fresh := shareRows(4, tests, .8)
+	b := mustFit(t, in)
+	o := attach.PredictOptions{Sets: "lac", ClassPValues: true}
+	var covered, flagged, gap [2]float64
+	for k := range 2 {
+		for i, p := range mustPredict(t, mustFit(t, in), fresh, o) {
+			right := 0.
+			if p.Class == fresh.Labels[i] {
+				right = 1
+			}
+			gap[k] += (p.Confidence - right) / tests
+			if slices.Contains(p.Set, fresh.Labels[i]) {
+				covered[k] += 1. / tests
+			}
+			if p.Flag {
+				flagged[k] += 1. / tests
+			}
+		}
+		in.TargetRows, in.TargetLogits = blas32.General{}, blas32.General{}
+	}
+	t.Logf("with weights and without, coverage is %.3f, false alarms %.3f, and confidence minus accuracy %.3f", covered, flagged, gap)
+	if covered[0] < .88 || covered[1] > .85 {
+		t.Errorf("the coverage of sets is %.3f with weights and %.3f without", covered[0], covered[1])
+	}
+	if flagged[0] > .075 {
+		t.Errorf("the false-alarm rate is %.3f", flagged[0])
+	}
+	if math.Abs(gap[0]) > .03 || math.Abs(gap[1]) < .05 {
+		t.Errorf("confidence minus accuracy is %.3f with weights and %.3f without", gap[0], gap[1])
+	}
+	content := mustWrite(t, b)
+	again, err := read(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(b.Calibration, again.Calibration) || !bytes.Equal(content, mustWrite(t, again)) || !bytes.Contains(content, []byte(`"format": 5`)) {
+		t.Error("the calibration differs after reading, or the format is not 5")
+	}
+	if !samePredictions(mustPredict(t, b, fresh, o), mustPredict(t, again, fresh, o)) {
+		t.Error("predictions differ after reading")
+	}
+	if !strings.Contains(b.Guarantee(), "shares of classes") {
+		t.Errorf("the guarantee is %q", b.Guarantee())
+	}
+}
+
+// TestDamagedLabelShift checks that shares and weights of classes that no fit writes are errors.
+func TestDamagedLabelShift(t *testing.T) {
+	for name, damage := range map[string]func(c *attach.Calibration){
+		"negative share": func(c *attach.Calibration) { c.LabelShift.Shares[0] = -.1 },
+		"large error":    func(c *attach.Calibration) { c.LabelShift.Errors[1] = 2 },
+		"no weight":      func(c *attach.Calibration) { c.LabelShift.Weights[1] = 0 },
+		"three classes":  func(c *attach.Calibration) { c.LabelShift.Weights = append(c.LabelShift.Weights, 1) },
+		"one class":      func(c *attach.Calibration) { c.LabelShift.Weights = c.LabelShift.Weights[:1] },
+		"p-value":        func(c *attach.Calibration) { c.LabelShift.PValue = 1.5 },
+		"no labels":      func(c *attach.Calibration) { c.TrueClasses = calibrate.ClassCalibration{} },
+		"two sources": func(c *attach.Calibration) {
+			c.Ratio = &calibrate.DensityRatio{Coefficients: make([]float64, 3)}
+		},
+	} {
+		b := mustFit(t, shareClassifier(200))
+		damage(&b.Calibration)
+		if err := b.Write(io.Discard); err == nil {
+			t.Errorf("%s: no error", name)
+		} else {
+			t.Log(err)
+		}
+	}
+}
+
+// TestLabelShiftRefused checks rows and models for which there are no weights by class.
+func TestLabelShiftRefused(t *testing.T) {
+	for want, change := range map[string]func(in *attach.FitOptions){
+		"a softmax":     func(in *attach.FitOptions) { in.Base.Sigmoid = true },
+		"with labels":   func(in *attach.FitOptions) { in.Cal.Labels = nil },
+		"row 0":         func(in *attach.FitOptions) { in.TargetLogits.Data[1] = float32(math.NaN()) },
+		"have 3":        func(in *attach.FitOptions) { in.TargetLogits = matrix(200, 3) },
+		"same features": func(in *attach.FitOptions) { in.TargetRows = matrix(100, 3) },
+		"0 features":    func(in *attach.FitOptions) { in.TargetRows = blas32.General{} },
+	} {
+		in := shareClassifier(200)
+		change(&in)
+		if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, without %q", err, want)
+		}
+	}
+	in := weightedRegressor(200)
+	in.TargetLogits = matrix(200, 1)
+	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "TargetLogits") {
+		t.Errorf("a regressor gives the error %v", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestLabelShift(t *testing.T) {
 	}
 	var want struct {
 		LabelShift
-		Labels                                           []int
+		Labels                                         []int
 		Logits, Features, TargetLogits, TargetFeatures []float32
 	}
 	if err := json.Unmarshal(content, &want); err != nil {

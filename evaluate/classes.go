@@ -51,7 +51,12 @@ func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int
 			c.nll[0] = append(c.nll[0], s.LogSum()-float64(label))
 		}
 		if temperature != 0 {
-			c.nll[1] = append(c.nll[1], softmax.New(z, temperature).LogSum()-float64(label)/temperature)
+			t := temperature
+			if shift := g.bundle.Calibration.LabelShift; shift != nil {
+				z, t = shift.Logits(z, t), 1
+				label = z[labels[i]]
+			}
+			c.nll[1] = append(c.nll[1], softmax.New(z, t).LogSum()-float64(label)/t)
 		}
 		c.top, c.before, c.after = append(c.top, prediction.Class), append(c.before, before), append(c.after, prediction.Confidence)
 		c.accept = append(c.accept, prediction.Accept)
