@@ -313,6 +313,30 @@ func TestLabelShift(t *testing.T) {
 	}
 }
 
+// TestLabelShiftOfOneLogit checks that a classifier with one logit gets the predictions of the
+// same classifier with two logits.
+func TestLabelShiftOfOneLogit(t *testing.T) {
+	in, fresh := shareClassifier(300), shareRows(4, 50, .8)
+	o := attach.PredictOptions{Sets: "aps", ClassPValues: true}
+	want := mustPredict(t, mustFit(t, in), fresh, o)
+	one := func(m blas32.General) blas32.General {
+		out := matrix(m.Rows, 1)
+		for i := range out.Data {
+			out.Data[i] = rows.Row(m, i)[1]
+		}
+		return out
+	}
+	in.Base.Outputs = 1
+	in.Batch.Logits, in.Cal.Logits, in.TargetLogits, fresh.Logits = one(in.Batch.Logits), one(in.Cal.Logits), one(in.TargetLogits), one(fresh.Logits)
+	b := mustFit(t, in)
+	if !samePredictions(want, mustPredict(t, b, fresh, o)) {
+		t.Error("predictions with one logit differ from those with two")
+	}
+	if _, err := read(mustWrite(t, b)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDamagedLabelShift checks that shares and weights of classes that no fit writes are errors.
 func TestDamagedLabelShift(t *testing.T) {
 	for name, damage := range map[string]func(c *attach.Calibration){

@@ -15,8 +15,9 @@
 // group, the class or the cluster. The guarantee does not hold for rows that the model was
 // trained on.
 //
-// If new rows have other inputs than the calibration rows, weights of the calibration rows
-// can restore the guarantee: see WeightedConformal and DensityRatio.
+// If new rows have other inputs than the calibration rows, or other shares of the classes,
+// weights of the calibration rows can restore the guarantee: see WeightedConformal,
+// DensityRatio and LabelShift.
 //
 // Calibration scores tie if targets or quantiles take few values, or if the true class of
 // many rows ranks first. Plain intervals and sets then cover more often than guaranteed.

@@ -174,7 +174,7 @@ func (e *labelShift) check() error {
 		e.counts[label]++
 	}
 	if few := slices.Min(e.counts); few < minClassRows {
-		return fmt.Errorf("class %d has %s, and weights by class need at least %d: calibrate with more rows of this class", slices.Index(e.counts, few), rows.Count(few, "calibration row"), minClassRows)
+		return fmt.Errorf("class %d has %s, and each class needs at least %d: calibrate with more rows of this class", slices.Index(e.counts, few), rows.Count(few, "calibration row"), minClassRows)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (e *labelShift) solve(ctx context.Context) error {
 	var lu mat.LU
 	lu.Factorize(confusion)
 	if !(lu.Cond() <= maxCondition) {
-		return errors.New("the rows of some classes get the same probabilities, so the shares of these classes cannot be told apart: weights by class need a classifier that recognises each class")
+		return errors.New("the rows of some classes get the same probabilities, so the shares of these classes cannot be told apart: give logits of a classifier that recognises each class")
 	}
 	identity := mat.NewDiagDense(k, slices.Repeat([]float64{1}, k))
 	e.inverse.Reset()

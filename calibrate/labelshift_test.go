@@ -243,7 +243,7 @@ func TestLabelShiftRefused(t *testing.T) {
 		want        string
 	}{
 		"too few target rows": {good, target.Slice(0, 29), "29 target rows"},
-		"rare class":          {good.Slice(0, 30), target, "weights by class need at least 10"},
+		"rare class":          {good.Slice(0, 30), target, "each class needs at least 10"},
 		"confused classes":    {confused, target, "standard error"},
 		"constant classifier": {constant, target, "cannot be told apart"},
 		"other features":      {good, other, "same features"},

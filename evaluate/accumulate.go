@@ -177,7 +177,7 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 		Alpha: g.predictors[g.mainLevel].Options().Alpha, Level: g.predictors[g.mainLevel].Options().Level, Guarantees: []Guarantee{},
 	}
 	e.IntervalCalibrationRows = b.Calibration.NInterval
-	e.EffectiveSampleSize = calibrate.EffectiveSampleSize(b.Calibration.Weights)
+	e.EffectiveSampleSize, e.weightByClass = calibrate.EffectiveSampleSize(b.Calibration.Weights), b.Calibration.LabelShift != nil
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.evaluateFlags(e)
 		if g.o.OOD != nil {

@@ -48,6 +48,7 @@ type Evaluation struct {
 	// calibration rows. They are then approximate: in simulations, they wrongly reported 1 %
 	// to 7 % of guarantees as violated, instead of 1 %.
 	EffectiveSampleSize float64 `json:"effective_sample_size,omitempty"`
+	weightByClass       bool    // whether all calibration rows of a class have the same weight
 	HeldOut             string  `json:"held_out,omitempty"` // origin of the calibration rows: "given", or "split" off the fit rows
 	Alpha               float64 `json:"alpha"`
 	Level               float64 `json:"level"`

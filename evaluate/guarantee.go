@@ -86,10 +86,13 @@ func (p Guarantee) misses(r Rate) int {
 // calibrate them.
 func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
-	n = e.effective(n)
+	weighted := e.EffectiveSampleSize > 0 && !(e.weightByClass && p.Part == "class")
+	if weighted {
+		n = e.effective(n)
+	}
 	totalRows := func(n int) int { return n }
 	parts, suffix := 1, ""
-	if e.EffectiveSampleSize > 0 {
+	if weighted {
 		suffix = " with equal weights"
 	}
 	if p.region == conformal.Ellipsoid {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/evaluate"
@@ -29,6 +30,8 @@ type fitCall struct {
 	path         string // path of MODEL.onnx, or ""
 	x, cal       rowSource
 	targetRows   string // path of unlabelled rows like those to predict, or ""
+	shift        string // what differs in targetRows, covariateShift or labelShift
+	targetLogits blas32.General
 	weights, out string
 	holdout      float64 // fraction of x that is held out for evaluation
 	heldOut      attach.Rows
@@ -36,8 +39,11 @@ type fitCall struct {
 	numbered     []string // names of the folders or labels that are numbered in sorted order
 }
 
+// These are the values of --shift.
+const covariateShift, labelShift = "covariate", "label"
+
 func fitCommand() *cli.Command {
-	f := &fitCall{options: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, MayRetain: true}}
+	f := &fitCall{shift: covariateShift, options: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, MayRetain: true}}
 	in := &f.options
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
@@ -70,11 +76,17 @@ func fitCommand() *cli.Command {
 		{name: "cal-y", dest: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, if --cal does not hold them", conflicts: []conflict{noCal, targetsUnused, f.targetConflict()}},
 		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
 		{name: "cal-fraction", dest: &in.CalFraction, rule: fraction, usage: "FRACTION: without --cal, split this fraction off --x to calibrate on", conflicts: []conflict{hasCal}},
-		{name: "target-rows", dest: &f.targetRows, file: rowFile, usage: "INPUTS: unlabelled rows like those to predict, if they differ from the calibration rows; p-values, intervals and sets are then weighted"},
 		{name: "holdout", dest: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error",
 			conflicts: []conflict{{when: func() bool { return f.targetRows != "" }, reason: "cannot be combined with --target-rows, because these rows are like --x and not like the target rows"}}},
 		{name: "seed", dest: &in.Seed, usage: "N: seed of all random choices, such as which rows are split off"},
-	}.inGroup(groupData), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
+	}.inGroup(groupData), table{
+		{name: "target-rows", dest: &f.targetRows, file: rowFile, usage: "INPUTS: unlabelled rows like those to predict, if they differ from the calibration rows; p-values, intervals and sets are then weighted"},
+		{name: "shift", dest: &f.shift, choices: []string{covariateShift, labelShift}, usage: "SHIFT: how --target-rows differ: covariate, other inputs, with labels or targets that depend on inputs as before; or label, other shares of the classes, with the same inputs in each class",
+			conflicts: []conflict{noEffect("without --target-rows", func() bool { return f.targetRows == "" }),
+				{when: func() bool {
+					return f.shift == labelShift && in.Base.Task != "" && in.Base.Task != attach.Classification
+				}, reason: "label is for classifiers, and the model is not one; leave it out"}}},
+	}.inGroup(groupGuarantee), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
 		f.classNamesOption("", notClassifier), table{
 			{name: "method", dest: f.setMethod, choices: methodNames(detectors()), conflicts: []conflict{noDetector}, usage: "NAME: detector to fit; `attach methods` lists them (default: fused-layers, or a simpler one if the rows lack what it needs)"},
 			{name: "param", dest: &f.params, usage: "NAME=VALUE: parameter of the detector, such as k=100; may be repeated",
@@ -156,6 +168,7 @@ func (f *fitCall) run(c *cli.Context) error {
 		return err
 	}
 	f.printNotes(b)
+	f.noteOtherShift(c.Context, b)
 	if f.holdout > 0 {
 		return f.evaluate(c.Context, b)
 	}

@@ -99,8 +99,23 @@ func (f *fitCall) readTargetRows(ctx context.Context) error {
 		return err
 	}
 	b, err := f.runModel(ctx, f.targetRows, set, nil)
-	f.options.TargetRows = b.Features
-	return err
+	if err != nil {
+		return err
+	}
+	return f.setTargetRows(b)
+}
+
+// setTargetRows sets the rows that weights are estimated from.
+func (f *fitCall) setTargetRows(b ood.Batch) error {
+	f.options.TargetRows, f.targetLogits = b.Features, b.Logits
+	if f.shift != labelShift {
+		return nil
+	}
+	if b.Logits.Cols == 0 {
+		return fmt.Errorf("%s: --shift label needs logits; pass --weights to compute them from the features", f.targetRows)
+	}
+	f.options.TargetLogits = b.Logits
+	return nil
 }
 
 // classNames returns the class names of the inputs, which come from folders or from the
@@ -232,8 +247,10 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 		return err
 	}
 	b, _, err := modelrows.OpenFeatures(notePrinter(f.stderr), f.targetRows, inputs.Slice{}, f.weights, f.options.Last, requiredWidths(f.x.x, f.options.Batch))
-	f.options.TargetRows = b.Features
-	return err
+	if err != nil {
+		return err
+	}
+	return f.setTargetRows(b)
 }
 
 // dropUnknownTargets leaves out precomputed rows without a known target. path is the file

@@ -2,10 +2,12 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -17,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -57,6 +60,10 @@ func (f *fitCall) printNotes(b *attach.Bundle) {
 		if variant := fitting.Variant(m, f.options.Batch.Network); variant != "" {
 			printf(w, "note: %s works with %s, which the model was not trained with\n", m.Name, variant)
 		}
+	}
+	if s := c.LabelShift; s != nil && s.PValue < .001 {
+		printf(w, "warning: %s: the inputs of some classes differ from those of the calibration rows (p-value %s), and other shares of classes cannot explain this: the weights are wrong; see whether the rows are prepared in the same way, or whether --shift covariate describes them better\n",
+			f.targetRows, display.Number(s.PValue, 2))
 	}
 	noteFolders(w, f.numbered, b.Base.Outputs)
 	if f.options.Batch.Labels != nil && f.options.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
@@ -141,6 +148,9 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	if c.Weights != nil {
 		line("weights", "from %s of %s; %s", rows.Count(f.options.TargetRows.Rows, "row"), f.targetRows, effectiveSize(c))
 	}
+	if c.LabelShift != nil {
+		line("shares", "%s", describeShares(c, b.Base.Classes))
+	}
 	if b.Detector != nil {
 		smallest := fmt.Sprintf(", smallest p-value %.3g", leastPValue(b))
 		if c.Weights != nil {
@@ -181,6 +191,70 @@ func describeIntervalRows(c attach.Calibration) string {
 		text += fmt.Sprintf(", because the model's errors are %s times as large on calibration rows as on fit rows", display.Number(c.ErrorRatio, 2))
 	}
 	return text
+}
+
+// maxShares is the largest number of classes whose shares are printed.
+const maxShares = 5
+
+// describeShares describes the shares of the classes that have changed most, with 95 %
+// intervals.
+func describeShares(c attach.Calibration, names []string) string {
+	s, before := c.LabelShift, classShares(c)
+	order := make([]int, len(before))
+	for k := range order {
+		order[k] = k
+	}
+	if len(order) > maxShares {
+		slices.SortStableFunc(order, func(a, b int) int {
+			return cmp.Compare(math.Abs(s.Shares[b]-before[b]), math.Abs(s.Shares[a]-before[a]))
+		})
+	}
+	list := make([]string, len(order))
+	for i, k := range order {
+		name := "class " + strconv.Itoa(k)
+		if k < len(names) && names[k] != "" {
+			name = names[k]
+		}
+		low, high := max(s.Shares[k]-1.96*s.Errors[k], 0), min(s.Shares[k]+1.96*s.Errors[k], 1)
+		list[i] = fmt.Sprintf("%s %s–%s (was %s)", name, display.PercentNumber(low), display.Percent(high), display.Percent(before[k]))
+	}
+	return display.List(list, maxShares)
+}
+
+// classShares returns the share of each class among the calibration rows.
+func classShares(c attach.Calibration) []float64 {
+	shares := make([]float64, len(c.LabelShift.Shares))
+	for _, label := range c.TrueClasses.Labels {
+		shares[label] += 1 / float64(c.NCal)
+	}
+	return shares
+}
+
+// noteOtherShift prints a note if weights for a covariate shift were estimated, but other shares
+// of the classes explain the target rows too. A test can reject a label shift without labels of
+// the target rows, but no test can reject a covariate shift.
+func (f *fitCall) noteOtherShift(ctx context.Context, b *attach.Bundle) {
+	cal := f.options.Cal
+	if b.Calibration.Ratio == nil || len(b.Calibration.TrueClasses.Labels) == 0 || cal.Len() == 0 || f.targetLogits.Cols == 0 {
+		return
+	}
+	var scaling rows.Scaling
+	scaling.Mean, scaling.Deviation = b.Scaling()
+	cal.Features = scaling.Apply(cal.Features)
+	target := ood.Batch{Features: scaling.Apply(f.options.TargetRows), Logits: f.targetLogits}
+	s, err := calibrate.NewLabelShift(ctx, binarylogit.Batch(cal), binarylogit.Batch(target))
+	if err != nil || s.PValue < .05 {
+		return // shares of classes cannot be estimated, or do not explain the target rows
+	}
+	c := b.Calibration
+	c.LabelShift = &s
+	for k, before := range classShares(c) {
+		if math.Abs(s.Shares[k]-before) > 4*s.Errors[k] {
+			printf(f.stderr, "note: %s: other shares of the classes explain these rows as well (p-value %s). If only the frequencies of classes differ, and the inputs of each class are as before, use --shift label\n",
+				f.targetRows, display.Number(s.PValue, 2))
+			return
+		}
+	}
 }
 
 // effectiveSize describes how many rows with equal weights the calibration rows are worth.

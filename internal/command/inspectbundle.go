@@ -177,6 +177,9 @@ func (info bundleInfo) text() string {
 	if info.Weights != nil {
 		line("weights", "%s", effectiveSize(info.Calibration))
 	}
+	if info.LabelShift != nil {
+		line("shares", "%s", describeShares(info.Calibration, info.Classes))
+	}
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
 		smallest := "" // with weights, it depends on the row
@@ -203,7 +206,11 @@ func (info bundleInfo) text() string {
 	}
 	list("groups", slices.Sorted(maps.Keys(info.Groups)))
 	if info.Temperature != 0 {
-		line("confidence", "temperature %g, which divides the logits", info.Temperature)
+		corrected := ""
+		if info.LabelShift != nil {
+			corrected = ", corrected for the shares of classes"
+		}
+		line("confidence", "temperature %g, which divides the logits%s", info.Temperature, corrected)
 	}
 	line("guarantee", "%s", info.Guarantee)
 	for _, text := range profileLines(info.Profile) {

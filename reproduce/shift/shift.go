@@ -1,5 +1,5 @@
-// Package shift measures the coverage of weighted intervals under covariate shift, with true
-// and with estimated weights.
+// Package shift measures the coverage of weighted intervals under covariate shift, and of
+// weighted prediction sets under label shift, with true and with estimated weights.
 package shift
 
 import (
@@ -22,10 +22,16 @@ import (
 // Experiment is the shift command.
 var Experiment = experiment.Experiment{
 	Name:   "shift",
-	Doc:    "coverage under covariate shift: without weights, with estimated weights and with true weights",
+	Doc:    "coverage under covariate shift, or label shift with --x: without weights, with estimated weights and with true weights",
 	Shared: []string{"seeds", "out"},
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return run(ctx, s) }
+		x := flags.String("x", "", "files of features, logits and labels that no network was trained on, as `attach features` writes them, `a.npz,b.npz`: shift the shares of their classes")
+		return func(ctx context.Context) error {
+			if *x != "" {
+				return runLabels(ctx, s, *x)
+			}
+			return run(ctx, s)
+		}
 	},
 }
 
