@@ -30,7 +30,8 @@ type accumulator struct {
 	predicted []int
 	classes   classes
 	targets   []target
-	joint     []outcomes // one for each level
+	joint     []outcomes  // one for each level
+	series    *seriesRows // nil unless Options.Series is set
 	regions   regionCounts
 	features  reservoir
 	outputs   reservoir // logits or quantiles of the rows in features
@@ -75,6 +76,12 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 		}
 		g.predictors = append(g.predictors, predictor)
 	}
+	if o.Series != nil {
+		var err error
+		if g.series, err = newSeries(p, *o.Series); err != nil {
+			return nil, err
+		}
+	}
 	return g, g.regions.start(p)
 }
 
@@ -112,6 +119,10 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 		g.addClasses(predictions, r.Labels, logits)
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
+	} else if g.series != nil {
+		if err := g.series.add(ctx, r); err != nil {
+			return err
+		}
 	}
 	if err := g.regions.add(ctx, main, r); err != nil {
 		return err
@@ -192,7 +203,14 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	} else {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
+	if g.series != nil {
+		var err error
+		if e.Series, err = g.series.evaluations(ctx, g); err != nil {
+			return nil, err
+		}
+	}
 	g.addNotes(e)
+	e.noteSeries()
 	if !g.weighted() { // because tests of parts know only rows with equal weights
 		g.findFailingParts(e)
 	}

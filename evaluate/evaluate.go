@@ -31,6 +31,8 @@ type Options struct {
 	// Schema compares the inputs of the rows with those of the fit rows. It must observe the
 	// inputs while the rows are read. Nil leaves out Evaluation.Schema.
 	Schema *schema.Checker
+	// Series evaluates intervals along time. Nil leaves out Evaluation.Series.
+	Series *SeriesOptions
 }
 
 // Evaluation holds the results of a .attach file on labelled rows, and whether its guarantees
@@ -71,7 +73,10 @@ type Evaluation struct {
 	// Regions compares boxes and ellipsoids at Level. It is nil without Joint, or if there is
 	// only one target.
 	Regions *Regions `json:"regions,omitempty"`
-	OOD     *OOD     `json:"ood,omitempty"`
+	// Series holds the coverage along time, for each target or for the boxes of all targets. It
+	// is nil without Options.Series.
+	Series []Series `json:"series,omitempty"`
+	OOD    *OOD     `json:"ood,omitempty"`
 	// Schema describes the input columns that differ from the fit rows. It is nil without
 	// Options.Schema.
 	Schema *schema.Summary `json:"schema,omitempty"`
@@ -125,7 +130,7 @@ type Note struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 	// Part is set if a guarantee holds on average but fails in some parts of the rows. It
-	// names the kind of part: "decile" (of the prediction), "class" or "group". Option then
+	// names the kind of part: "decile" (of the prediction), "class", "group" or "window" (of time). Option then
 	// names an option that improves the worst part, if there is one: "interval_score" (whose
 	// new value is Value), "sets_by_class", "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"path/filepath"
@@ -13,24 +14,29 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
 // evaluateFlags holds the flags of attach evaluate.
 type evaluateFlags struct {
 	bundleFlags
-	y, oodPath string
-	report     string
-	oodRows    inputs.Slice
-	json       bool
-	failIf     []string
-	gates      []gate
-	options    evaluate.Options
+	y, oodPath    string
+	report        string
+	oodRows       inputs.Slice
+	json          bool
+	failIf        []string
+	gates         []gate
+	options       evaluate.Options
+	time          string // name of the column of times
+	delay, window int
 }
 
 func evaluateCommand() *cli.Command {
 	f := &evaluateFlags{}
 	features, model := f.bundleOptions()
+	noTime := noEffect("without --time", func() bool { return f.time == "" })
 	f.table = join(table{
 		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows with labels or targets, used neither to train nor to calibrate; see `attach help inputs`"},
 		{name: "y", dest: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targetConflict()}},
@@ -41,6 +47,10 @@ func evaluateCommand() *cli.Command {
 	}.inGroup(groupDetector), table{f.flagByClassOption()}, table{
 		{name: "level", dest: setFractions("--level", &f.predict.Level, &f.options.Levels), usage: "A,B,…: coverage levels to test, such as 0.8,0.9; the first is used for groups and pictures (default: the one of fit)", conflicts: f.levelConflicts()},
 	}.inGroup(groupIntervals), table{f.jointOption(), f.regionOption()}, f.predictionSetOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
+		{name: "time", dest: &f.time, usage: "NAME: column of a table, or array of an .npz file, with the times of rows: numbers or dates. Shows the coverage along time, with fixed intervals and with intervals that adapt to earlier targets", conflicts: []conflict{noIntervals(), {when: func() bool { return f.predict.Region == conformal.Ellipsoid }, reason: "cannot be combined with --region ellipsoid, which does not adapt; use --region box"}}},
+		{name: "delay", dest: &f.delay, rule: atLeast(0), usage: "N: with --time, number of later rows that are predicted before the target of a row is known; forecasts for 24 rows ahead have 23 (default: 0)", conflicts: []conflict{noTime}},
+		{name: "window", dest: &f.window, rule: atLeast(1), usage: "N: with --time, number of successive rows whose coverage is measured, and of recent rows that calibrate adaptive intervals (default: rows with 20 misses on average, 200 at level 0.9; at most a quarter of the rows)", conflicts: []conflict{noTime}},
+	}.inGroup(groupTime), table{
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page with verdicts, tables and plots"},
 		{name: "fail-if", dest: &f.failIf, choices: gateFigures(), usage: "CONDITION: exit with status 3 if it holds, such as violated or 'coverage<0.88'; may be repeated; see `attach help gates`"},
 		{name: "json", dest: &f.json, usage: "print JSON"},
@@ -112,6 +122,9 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
 	m.ReportsLeftOut = true
+	if f.time != "" && inputs.IsTable(f.x) && m.Bundle.Base.Columns == nil {
+		m.Inputs.Ignore = append(slices.Clone(m.Inputs.Ignore), f.time)
+	}
 	rows, err := m.OpenRows(ctx, f.x, f.y, f.rows)
 	if err != nil {
 		return nil, err
@@ -137,6 +150,13 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 	}
 	o := f.options
 	o.Schema = rows.Schema
+	if f.time != "" {
+		times, err := f.times(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		o.Series = &evaluate.SeriesOptions{Times: times, Delay: f.delay, Window: f.window}
+	}
 	if f.oodPath != "" {
 		// Out-of-distribution rows need no labels, groups or targets.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
@@ -148,8 +168,28 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 		o.OOD = withProgress(f.oodPath, oodInput.Blocks(false))
 	}
 	e, err := evaluate.Rows(ctx, predictor, withProgress(f.x, rows.Blocks(true)), o)
+	if o.Series != nil {
+		err = inputs.InFile(f.x, err)
+	}
 	if err == nil && leftOut != "" {
 		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Message: leftOut})
 	}
 	return e, err
+}
+
+// times reads the times of rows. They are numbered as in the file, which may have more rows.
+func (f *evaluateFlags) times(ctx context.Context, rows *modelrows.Rows) ([]string, error) {
+	all, err := inputs.OpenTimes(ctx, f.x, f.time)
+	if err != nil {
+		return nil, inputs.InFile(f.x, err)
+	}
+	times := make([]string, rows.N)
+	for i := range times {
+		row, ok := rows.Name(i).(int)
+		if !ok || row >= len(all) {
+			return nil, fmt.Errorf("%s: --time needs one time for each row", f.x)
+		}
+		times[i] = all[row]
+	}
+	return times, nil
 }

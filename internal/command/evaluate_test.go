@@ -85,11 +85,15 @@ func TestFigures(t *testing.T) {
 			{RMSE: pointer(26), MAE: pointer(27), R2: pointer(28), CRPS: pointer(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
 			{RMSE: pointer(30), Coverage: []evaluate.Coverage{coverage(.9, 400)}},
 		},
+		Series: []evaluate.Series{
+			{Level: .9, Methods: []evaluate.SeriesMethod{{Worst: &evaluate.SeriesWindow{Coverage: 35}}, {Worst: &evaluate.SeriesWindow{Coverage: 36}}}},
+			{Level: .9, Methods: []evaluate.SeriesMethod{{}}},
+		},
 	}
 	want := map[string][]float64{
 		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "rows": {50}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
 		"new_gaps": {31}, "new_categories": {32}, "out_of_range": {33}, "changed_columns": {34},
-		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
+		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29}, "worst_window": {35},
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 	}
 	got := figuresAt(e, math.NaN())

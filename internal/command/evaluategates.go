@@ -34,7 +34,7 @@ type gate struct {
 func gateFigures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "rows", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
-		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "worst_window", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
 }
@@ -125,6 +125,11 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		add("r2", t.R2)
 		add("crps", t.CRPS)
 		coverages = append(coverages, t.Coverage...)
+	}
+	for _, series := range e.Series {
+		if fixed := series.Methods[0]; fixed.Worst != nil && matches(series.Level, e.Level) {
+			add("worst_window", &fixed.Worst.Coverage)
+		}
 	}
 	addWorst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
@@ -224,6 +229,8 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 		if len(found) == 0 {
 			advice := ""
 			switch {
+			case g.figure == "worst_window":
+				advice = "; it needs --time, at least as many rows as a window has, and the first of --level"
 			case !math.IsNaN(g.levelOrAlpha):
 				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):

@@ -22,6 +22,7 @@ const (
 	groupGuarantee = "Guarantees"
 	groupIntervals = "Intervals"
 	groupSets      = "Prediction sets"
+	groupTime      = "Time series"
 	groupScalar    = "Gradient"
 	groupNetwork   = "Network"
 	groupLoad      = "Load"
@@ -32,8 +33,8 @@ const (
 )
 
 var flagGroups = []string{
-	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupScalar, groupNetwork, groupLoad, groupTargets,
-	groupOutput, groupModel, groupRuntime,
+	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupTime, groupScalar, groupNetwork,
+	groupLoad, groupTargets, groupOutput, groupModel, groupRuntime,
 }
 
 // commandGroups lists the headings of the program's help, and the commands under each

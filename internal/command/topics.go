@@ -73,6 +73,7 @@ func topics() []topic {
 				{"accepted, selective_error", "with --max-error: fraction accepted, and error rate among them"},
 				{"coverage, width", "of intervals, or of prediction sets; at another level: coverage@0.8"},
 				{"worst_class, worst_group, worst_decile, worst_slab", "lowest coverage of a part of the rows"},
+				{"worst_window", "with --time: lowest coverage of successive rows by the intervals as they were calibrated"},
 				{"rmse, mae, r2, crps", "errors of a regressor; with several targets the gate holds for each"},
 				{"discoveries, outliers_lower_bound, flagged", "of an audit: a number of inputs, or a fraction of all if the bound is between 0 and 1"},
 				{"fdp_upper_bound, shift", "of an audit: the bound on the false discovery proportion, and the p-value of a shift"},

@@ -75,6 +75,9 @@ func evaluationBlocks(e *evaluate.Evaluation) []block {
 		b.addRegions(e)
 		blocks = append(blocks, b)
 	}
+	for i := range e.Series {
+		blocks = append(blocks, seriesBlock(e, &e.Series[i]))
+	}
 	return blocks
 }
 

@@ -42,3 +42,25 @@ func TestTableGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenTimes checks that times are texts, numbers or dates of tables.
+func TestOpenTimes(t *testing.T) {
+	dir := t.TempDir()
+	path := writeFile(t, dir, "a.csv", "x,at\n1, 2024-05-01 \n2,7.50\n3,\n")
+	for _, tt := range []struct {
+		path, name string
+		want       []string
+		err        string
+	}{
+		{path, "at", []string{"2024-05-01", "7.50", ""}, ""},
+		{"../parquet/testdata/dates/dates.parquet", "ms", []string{"2024-02-29 23:59:59.123", "", "1969-12-31 00:00:01"}, ""},
+		{"../parquet/testdata/dates/dates.parquet", "number", []string{"1", "2", "3"}, ""},
+		{path, "month", nil, `a.csv: there is no column "month" to take times from; its columns are x, at`},
+		{"a.tar", "at", nil, "a.tar: only a table or an .npz file has times"},
+	} {
+		got, err := OpenTimes(context.Background(), tt.path, tt.name)
+		if !slices.Equal(got, tt.want) || (tt.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s of %s: %q, %v", tt.name, tt.path, got, err)
+		}
+	}
+}

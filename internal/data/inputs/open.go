@@ -56,7 +56,8 @@ type Options struct {
 	// archive's samples, or an array of integers in an .npz file. A group column is an
 	// input only if Columns or Text includes it, if it has the name of an input, or if the
 	// model would otherwise lack exactly one column of numbers.
-	Groups string
+	Groups    string
+	groupsAre string // what errors call the column Groups; empty means groups
 	// ID names the table column that identifies rows, which may contain any text. It is an
 	// input only if Columns or Text includes it, or if it has the name of an input.
 	ID string

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -314,7 +315,7 @@ func (t *tableReader) inspectFurther(ctx context.Context, columns []int) error {
 func (t *tableReader) findColumns() error {
 	var err error
 	if t.o.Groups != "" {
-		if t.groupColumn, err = t.find(t.o.Groups, " to take groups from"); err != nil {
+		if t.groupColumn, err = t.find(t.o.Groups, " to take "+cmp.Or(t.o.groupsAre, "groups")+" from"); err != nil {
 			return err
 		}
 	}
@@ -454,7 +455,7 @@ func (t *tableReader) addNames(rec *record) error {
 	if t.groupColumn >= 0 {
 		c := &rec.cells[t.groupColumn]
 		if c.kind == list || c.kind == other {
-			return fmt.Errorf("%s: lists, dates, times and nested values cannot be groups", t.location(rec.line, t.groupColumn))
+			return fmt.Errorf("%s: lists, dates, times and nested values cannot be %s", t.location(rec.line, t.groupColumn), cmp.Or(t.o.groupsAre, "groups"))
 		}
 		t.groups = append(t.groups, strings.Clone(c.asName()))
 	}

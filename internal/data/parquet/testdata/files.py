@@ -24,3 +24,13 @@ t=pa.table({
 t=t.replace_schema_metadata({"huggingface":'{"info": {"features": {"label": {"names": ["no","yes"], "_type": "ClassLabel"}}}}'})
 for name,kw in {"plain":dict(compression="none",use_dictionary=False),"snappy":dict(row_group_size=4,store_decimal_as_integer=True),"v2zstd":dict(compression="zstd",data_page_version="2.0",row_group_size=3,data_page_size=64),"gzip":dict(compression="gzip",write_page_index=True,data_page_size=1)}.items():
     pq.write_table(t,f"{out}/{name}.parquet",**kw)
+from datetime import date, datetime
+at=[datetime(2024,2,29,23,59,59,123456),None,datetime(1969,12,31,0,0,1)]
+t=pa.table({
+ "day":pa.array([date(2024,2,29),None,date(1969,12,31)],pa.date32()),
+ **{unit:pa.array(at,pa.timestamp("us")).cast(pa.timestamp(unit),safe=False) for unit in ("ms","us","ns")},
+ "zone":pa.array(at,pa.timestamp("us",tz="Asia/Tokyo")),
+ "time":pa.array([1,2,3],pa.time32("s")),
+ "number":pa.array([1,2,3]),
+})
+pq.write_table(t,f"{out}/dates/dates.parquet")
