@@ -20,23 +20,30 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
 // Adaptation adapts the prediction intervals of a served regressor to the true targets of
-// earlier rows: see Options.Adapt. It remembers the rows of each request that has an id until
-// their targets come, in any order. Each target of a regressor adapts on its own. An Adaptation
-// is safe for concurrent use.
+// earlier rows, or the prediction sets of a classifier to their labels: see Options.Adapt. It
+// remembers the rows of each request that has an id until their targets come, in any order. Each
+// target of a regressor adapts on its own. An Adaptation is safe for concurrent use.
 //
-// Intervals have the threshold that calibrate.Adaptive returns when the model has run. All rows
-// of a request have the same threshold. A request without an id gets it too, but its rows do not
-// wait for targets. A row also does not count if nothing is known about its target, so that its
-// interval is infinite in any case.
+// Intervals and sets have the threshold that calibrate.Adaptive returns when the model has run.
+// All rows of a request have the same threshold. A request without an id gets it too, but its
+// rows do not wait for targets. A row also does not count if nothing is known about its target,
+// so that its interval is infinite in any case.
+//
+// The score of a class is its negative p-value, as PredictOptions.ClassPValues defines it for the
+// score "lac". The predicted class is added to a set that would be empty. This can only increase
+// coverage, and the threshold still counts as missed.
 type Adaptation struct {
 	options     calibrate.AdaptiveOptions
-	model       string // SHA-256 of the ONNX model
-	calibration string // SHA-256 of the calibration scores
-	levels      []float64
+	model       string              // SHA-256 of the ONNX model
+	calibration string              // SHA-256 of the calibration scores
+	classes     int                 // number of classes, or 0 for a regressor
+	levels      []float64           // quantile levels that intervals are made from
 	intervals   calibrate.Intervals // made from quantiles at the levels
+	width       int                 // number of values that a row must remember for each target
 	maxRows     int
 	timeout     time.Duration // 0 for none
 	log         *slog.Logger
@@ -57,13 +64,16 @@ type Adaptation struct {
 
 // pendingRequest is a request whose rows wait for their targets.
 type pendingRequest struct {
-	id        string
-	first     uint64 // number of its first row
-	since     time.Time
-	rows      int
-	waiting   int       // number of rows that wait
-	done      []bool    // for each row, whether it waits no longer; nil if all rows wait
-	quantiles []float32 // quantiles of each row and target at Adaptation.levels; NaN if nothing is known
+	id      string
+	first   uint64 // number of its first row
+	since   time.Time
+	rows    int
+	waiting int    // number of rows that wait
+	done    []bool // for each row, whether it waits no longer; nil if all rows wait
+	// values holds the quantiles of each row and target at Adaptation.levels, which are NaN if
+	// nothing is known. For classifiers, it holds the predicted class and the p-values of all
+	// classes for each row.
+	values []float32
 }
 
 // maxIDBytes limits the length of the id of a request that waits for targets.
@@ -80,8 +90,8 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 	}
 	c, o := b.Calibration, *s.opts.Adapt
 	switch {
-	case len(c.Quantiles) == 0:
-		return nil, errors.New("adaptive intervals need a regressor with calibrated intervals: serve this file by a server without them")
+	case len(c.Quantiles) == 0 && (len(c.TrueClasses.Labels) == 0 || b.Base.Sigmoid):
+		return nil, errors.New("only intervals of a regressor and prediction sets of a softmax classifier can adapt, and the file has neither: serve it by a server that does not adapt them")
 	case c.Groups != nil:
 		return nil, errors.New("the intervals are calibrated by group, and adaptive intervals cannot be: fit without groups")
 	case c.Weights != nil:
@@ -96,39 +106,74 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 	if o.Window > 0 && o.Alpha*float64(o.Window+1) < 1-1e-9 {
 		return nil, fmt.Errorf("with the level %v, intervals from a window of %d scores are infinite: it needs at least %d", c.Level, o.Window, int(math.Ceil(1/o.Alpha-1-1e-9)))
 	}
-	targets, light := make([]calibrate.QuantileCalibration, len(c.Quantiles)), make([]calibrate.QuantileCalibration, len(c.Quantiles))
-	for t, q := range c.Quantiles {
-		targets[t] = selectLevels(q, o.Alpha/2, 1-o.Alpha/2)
-		light[t].Levels = targets[t].Levels
+	a := &Adaptation{
+		options: o, model: b.Base.SHA256, maxRows: s.opts.MaxPending, timeout: s.opts.PendingTimeout,
+		log: s.opts.Log.With("model", e.name, "version", e.version), lag: s.metrics.lag.WithLabelValues(e.name, e.version), pending: map[string]*pendingRequest{},
 	}
-	calibrated, err := calibrate.NewIntervals(targets, calibrate.IntervalOptions{}, o.Alpha)
+	var scores [][]float64
+	var err error
+	if len(c.Quantiles) > 0 {
+		scores, err = a.useIntervals(c.Quantiles)
+	} else {
+		scores, err = a.useSets(c.TrueClasses, b.Base.Outputs)
+	}
 	if err != nil {
 		return nil, err
 	}
-	a := &Adaptation{
-		options: o, model: b.Base.SHA256, levels: targets[0].Levels, maxRows: s.opts.MaxPending, timeout: s.opts.PendingTimeout,
-		log: s.opts.Log.With("model", e.name, "version", e.version), lag: s.metrics.lag.WithLabelValues(e.name, e.version), pending: map[string]*pendingRequest{},
-		rows: make([]int, len(targets)), missed: make([]int, len(targets)),
-	}
-	if a.intervals, err = calibrate.NewIntervals(light, calibrate.IntervalOptions{}, o.Alpha); err != nil {
-		return nil, err
-	}
 	hash := sha256.New()
-	for _, scores := range calibrated.CalibrationScores() {
-		scores = slices.DeleteFunc(scores, math.IsNaN) // as of rows without an Adaptive.Next
-		fmt.Fprintln(hash, scores)
-		adaptive, err := calibrate.NewAdaptive(scores, o)
+	for _, list := range scores {
+		fmt.Fprintln(hash, list)
+		adaptive, err := calibrate.NewAdaptive(list, o)
 		if err != nil {
-			return nil, fmt.Errorf("adaptive intervals: %w", err)
+			return nil, fmt.Errorf("adaptive intervals or sets: %w", err)
 		}
-		monitor, err := calibrate.NewMonitor(scores, rand.Uint64())
+		monitor, err := calibrate.NewMonitor(list, rand.Uint64())
 		if err != nil {
 			return nil, err
 		}
 		a.adaptive, a.monitors = append(a.adaptive, adaptive), append(a.monitors, monitor)
 	}
+	a.rows, a.missed = make([]int, len(scores)), make([]int, len(scores))
 	a.calibration = hex.EncodeToString(hash.Sum(nil))
 	return a, nil
+}
+
+// useIntervals prepares intervals, and returns the scores of the calibration rows for each target.
+func (a *Adaptation) useIntervals(quantiles []calibrate.QuantileCalibration) (scores [][]float64, err error) {
+	alpha := a.options.Alpha
+	targets, light := make([]calibrate.QuantileCalibration, len(quantiles)), make([]calibrate.QuantileCalibration, len(quantiles))
+	for t, q := range quantiles {
+		targets[t] = selectLevels(q, alpha/2, 1-alpha/2)
+		light[t].Levels = targets[t].Levels
+	}
+	calibrated, err := calibrate.NewIntervals(targets, calibrate.IntervalOptions{}, alpha)
+	if err != nil {
+		return nil, err
+	}
+	scores = calibrated.CalibrationScores()
+	for t := range scores {
+		scores[t] = slices.DeleteFunc(scores[t], math.IsNaN) // nothing is known about these rows, which do not count
+	}
+	a.levels, a.width = targets[0].Levels, len(targets[0].Levels)
+	a.intervals, err = calibrate.NewIntervals(light, calibrate.IntervalOptions{}, alpha)
+	return scores, err
+}
+
+// useSets prepares prediction sets, and returns the scores of the calibration rows.
+func (a *Adaptation) useSets(c calibrate.ClassCalibration, classes int) (scores [][]float64, err error) {
+	lac := c.Scores(calibrate.SetOptions{})
+	sorted, err := calibrate.NewConformal(lac)
+	if err != nil {
+		return nil, err
+	}
+	// A p-value counts the row itself as one of n + 1. Calibration rows count half of it, so that
+	// their p-values have the same order among those of new rows as the scores.
+	half := 0.5 / float64(len(lac)+1)
+	for i, score := range lac {
+		lac[i] = -float64(float32(sorted.PValue(score) - half))
+	}
+	a.classes, a.width = classes, 1+classes
+	return [][]float64{lac}, nil
 }
 
 // selectLevels returns a calibration with only those levels that quantiles at the ends of an
@@ -169,6 +214,9 @@ func (a *Adaptation) check(r *request, rows int) error {
 	if r.level != 0 && math.Abs(r.level-(1-a.options.Alpha)) > 1e-9 {
 		return badRequestf("the parameter level is %v, but adaptive intervals have the level of the server, %.6g: leave it out", r.level, 1-a.options.Alpha)
 	}
+	if a.classes > 0 && (r.sets != "" && r.sets != conformal.LAC && r.sets != noSets || r.setsByClass || r.setsByCluster) {
+		return badRequestf("adaptive prediction sets have the score %s for all classes: leave the parameters of sets out", conformal.LAC)
+	}
 	if r.id == "" {
 		return nil
 	}
@@ -191,21 +239,34 @@ func (a *Adaptation) checkUnused(id string) error {
 	return nil
 }
 
-// next replaces the intervals of a request's rows by adaptive ones. With an id, the rows then
-// wait for their targets. It returns the level and the threshold of each target.
+// predictOptions adds to the options of a predictor what next needs.
+func (a *Adaptation) predictOptions(o attach.PredictOptions) attach.PredictOptions {
+	if a.classes > 0 {
+		o.Sets, o.ClassPValues = conformal.LAC, true
+		return o
+	}
+	o.Levels = append(slices.Clone(a.levels), o.Levels...)
+	return o
+}
+
+// next replaces the intervals or sets of a request's rows by adaptive ones. With an id, the rows
+// then wait for their targets. It returns the level and the threshold of each target.
 func (a *Adaptation) next(id string, predictions []attach.Prediction) (levels, thresholds []float64, err error) {
-	targets, width := len(a.adaptive), len(a.levels)
-	quantiles := make([]float32, 0, len(predictions)*targets*width)
+	if a.classes > 0 {
+		return a.nextSets(id, predictions)
+	}
+	targets := len(a.adaptive)
+	quantiles := make([]float32, 0, len(predictions)*targets*a.width)
 	for i := range predictions {
 		for t := range predictions[i].Targets {
 			target := &predictions[i].Targets[t]
-			for _, v := range target.Quantiles[:width] {
+			for _, v := range target.Quantiles[:a.width] {
 				if math.IsNaN(target.Median) {
 					v = math.NaN()
 				}
 				quantiles = append(quantiles, float32(v))
 			}
-			target.Quantiles = target.Quantiles[width:]
+			target.Quantiles = target.Quantiles[a.width:]
 		}
 	}
 	if levels, thresholds, err = a.remember(id, quantiles, len(predictions)); err != nil {
@@ -226,19 +287,53 @@ func (a *Adaptation) next(id string, predictions []attach.Prediction) (levels, t
 	return levels, thresholds, nil
 }
 
+// nextSets does for sets what next does for intervals.
+func (a *Adaptation) nextSets(id string, predictions []attach.Prediction) (levels, thresholds []float64, err error) {
+	values := make([]float32, 0, len(predictions)*a.width)
+	for i := range predictions {
+		values = append(values, float32(predictions[i].Class))
+		for _, p := range predictions[i].ClassPValues {
+			values = append(values, float32(p))
+		}
+	}
+	if levels, thresholds, err = a.remember(id, values, len(predictions)); err != nil {
+		return nil, nil, err
+	}
+	for i := range predictions {
+		p := &predictions[i]
+		p.Set, p.ClassPValues = p.Set[:0], nil
+		for class, pValue := range values[i*a.width+1 : (i+1)*a.width] {
+			if -float64(pValue) <= thresholds[0] {
+				p.Set = append(p.Set, class)
+			}
+		}
+		if len(p.Set) == 0 {
+			p.Set = append(p.Set, p.Class)
+		}
+	}
+	return levels, thresholds, nil
+}
+
 // bands sets each element to the quantiles of a row for one target.
 func (a *Adaptation) bands(bands [][]float32, quantiles []float32, row int) [][]float32 {
-	width := len(a.levels)
 	for t := range bands {
-		begin := (row*len(bands) + t) * width
-		bands[t] = quantiles[begin : begin+width]
+		begin := (row*len(bands) + t) * a.width
+		bands[t] = quantiles[begin : begin+a.width]
 	}
 	return bands
 }
 
+// scores returns the score of each target of a row.
+func (a *Adaptation) scores(p *pendingRequest, row int, targets []float32) []float64 {
+	if a.classes > 0 {
+		return []float64{-float64(p.values[row*a.width+1+int(targets[0])])}
+	}
+	return a.intervals.Scores(a.bands(make([][]float32, len(targets)), p.values, row), targets)
+}
+
 // remember returns the level and the threshold of each target. With an id, it lets rows wait for
 // their targets.
-func (a *Adaptation) remember(id string, quantiles []float32, rows int) (levels, thresholds []float64, err error) {
+func (a *Adaptation) remember(id string, values []float32, rows int) (levels, thresholds []float64, err error) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -260,7 +355,7 @@ func (a *Adaptation) remember(id string, quantiles []float32, rows int) (levels,
 	if id == "" {
 		return levels, thresholds, nil
 	}
-	p := &pendingRequest{id: strings.Clone(id), first: a.nextRow, since: now, rows: rows, waiting: rows, quantiles: quantiles}
+	p := &pendingRequest{id: strings.Clone(id), first: a.nextRow, since: now, rows: rows, waiting: rows, values: values}
 	for row := range rows {
 		for t, adaptive := range a.adaptive {
 			if a.isKnown(p, row, t) {
@@ -295,7 +390,7 @@ func (a *Adaptation) warnOfStep() {
 
 // isKnown reports whether anything is known about a target of a row.
 func (a *Adaptation) isKnown(p *pendingRequest, row, target int) bool {
-	v := p.quantiles[(row*len(a.adaptive)+target)*len(a.levels)]
+	v := p.values[(row*len(a.adaptive)+target)*a.width]
 	return v == v
 }
 
@@ -334,7 +429,7 @@ func (a *Adaptation) finish(p *pendingRequest, row int) {
 	a.waiting--
 	if p.waiting == 0 {
 		delete(a.pending, p.id)
-		p.id, p.quantiles, p.done = "", nil, nil // p can stay in the queue
+		p.id, p.values, p.done = "", nil, nil // p can stay in the queue
 		return
 	}
 	if p.done == nil {
@@ -356,8 +451,8 @@ func (p *pendingRequest) waitingRows() (rows []int) {
 	return rows
 }
 
-// Feedback takes the true targets of rows and reports for each target whether the interval that
-// the client got covers it. id is the id of the request, and rows are the numbers of rows in the
+// Feedback takes the true targets of rows, or their classes, and reports for each of them whether
+// the interval or the set that the client got covers it. id is the id of the request, and rows are the numbers of rows in the
 // request, counted from 0. If rows is nil, all rows of the request are meant. targets has one
 // value for each of these rows and each target, row by row. If Feedback returns an error, all
 // rows still wait.
@@ -380,17 +475,22 @@ func (a *Adaptation) Feedback(id string, rows []int, targets []float32) (covered
 		if y-y != 0 {
 			return nil, badRequestf("the target of row %d (counted from 0) is %v: it must be a finite number; cancel rows whose targets are not known", rows[i/n], y)
 		}
+		if class := int(y); a.classes > 0 && (float32(class) != y || class < 0 || class >= a.classes) {
+			return nil, badRequestf("the label of row %d (counted from 0) is %v: it must be the index of one of %d classes", rows[i], y, a.classes)
+		}
 	}
 	covered = make([]bool, len(targets))
-	bands := make([][]float32, n)
 	for i, row := range rows {
-		for t, score := range a.intervals.Scores(a.bands(bands, p.quantiles, row), targets[i*n:(i+1)*n]) {
+		for t, score := range a.scores(p, row, targets[i*n:(i+1)*n]) {
 			if !a.isKnown(p, row, t) {
 				covered[i*n+t] = true
 				continue
 			}
 			if covered[i*n+t], err = a.adaptive[t].Feedback(p.key(row), score); err != nil {
 				return nil, err
+			}
+			if a.classes > 0 && p.values[row*a.width] == targets[i] {
+				covered[i] = true // the predicted class is in every set
 			}
 			a.monitors[t].Add(score)
 			a.rows[t]++

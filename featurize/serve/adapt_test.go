@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,6 +36,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/inference"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // toyBundle returns a .attach file for the toy regressor with calibrated intervals.
@@ -384,6 +386,104 @@ func TestSeveralTargets(t *testing.T) {
 	}
 }
 
+// TestAdaptsSets checks that the adaptive sets of a classifier begin like its other sets, and cover
+// labels that are often wrong, while other sets do not. It also checks which labels are refused.
+func TestAdaptsSets(t *testing.T) {
+	_, plainURL, path := digitsServer(t, serve.Options{})
+	s := serve.New(serve.Options{Adapt: &calibrate.AdaptiveOptions{Window: 300, Steps: []float64{0.02}}})
+	defer s.Close()
+	if err := s.Load(t.Context(), "digits", "", path); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	url := server.URL + "/v2/models/digits"
+	plainURL += "/v2/models/digits"
+	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := preprocess.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := inputs.Open(t.Context(), "../../testmodels/digits_test.npz", inputs.Options{Preprocess: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows = 20
+	rng := rand.New(rand.NewPCG(8, 8))
+	covered, coveredPlain, n := 0, 0, 0
+	for i := range 12 {
+		block, err := set.Block(t.Context(), intRange(i*rows, (i+1)*rows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := strings.ReplaceAll(fmt.Sprint(block.Tensors[0].Data), " ", ",")
+		body := fmt.Sprintf(`{"id": "%d", "inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": %s}], "outputs": [{"name": "set"}]}`, i, rows, data)
+		a, plain := mustPost(t, url+"/infer", body), mustPost(t, plainURL+"/infer", body)
+		if i == 0 && (fmt.Sprint(a.Outputs) != fmt.Sprint(plain.Outputs) || a.Parameters["level"] != 0.9 || math.Abs(a.Parameters["threshold"]+30.5/301) > 1e-6) {
+			// With 300 calibration rows, p-values are k/301, and above 0.1 from k = 31 on.
+			t.Fatalf("the first sets are %v at %v, want %v", a.Outputs, a.Parameters, plain.Outputs)
+		}
+		labels := set.Labels[i*rows : (i+1)*rows]
+		for k := range labels {
+			if i < 4 && k%12 == 0 { // so few that sets stay small
+				labels[k] = (labels[k] + 1) % 10
+			} else if i >= 4 && rng.IntN(3) == 0 {
+				labels[k] = rng.IntN(10)
+			}
+		}
+		text := strings.ReplaceAll(fmt.Sprint(labels), " ", ",")
+		f := mustPost(t, url+"/feedback", fmt.Sprintf(`{"id": "%d", "inputs": [{"name": "label", "datatype": "INT64", "shape": [%d], "data": %s}]}`, i, rows, text))
+		for k, label := range labels {
+			in := func(a response) bool {
+				width := a.Outputs[0].Shape[1]
+				return slices.Contains(a.data("set")[k*width:(k+1)*width], any(float64(label)))
+			}
+			if f.data("covered")[k] != in(a) {
+				t.Fatalf("row %d: covered is %v, the label %d, the sets %v", k, f.data("covered")[k], label, a.Outputs)
+			}
+			if i < 6 {
+				continue
+			}
+			if n++; in(a) {
+				covered++
+			}
+			if in(plain) {
+				coveredPlain++
+			}
+		}
+	}
+	if c, p := float64(covered)/float64(n), float64(coveredPlain)/float64(n); c < 0.85 || p > 0.8 {
+		t.Errorf("adaptive sets cover %.3f, others %.3f", c, p)
+	}
+	mustPost(t, url+"/infer", tensorRequest(1, 0, `"id": "a", "outputs": [{"name": "flag"}], `)) // also without the output
+	for body, words := range map[string]string{
+		`{"id": "a", "inputs": [{"name": "label", "datatype": "INT64", "shape": [1], "data": [10]}]}`:  "the index of one of 10 classes",
+		`{"id": "a", "inputs": [{"name": "label", "datatype": "INT64", "shape": [1], "data": [-1]}]}`:  "the index of one of 10 classes",
+		`{"id": "a", "inputs": [{"name": "label", "datatype": "FP32", "shape": [1], "data": [0.5]}]}`:  "the index of one of 10 classes",
+		`{"id": "a", "inputs": [{"name": "label", "datatype": "FP32", "shape": [1], "data": [1e30]}]}`: "the index of one of 10 classes",
+		`{"id": "a", "inputs": [{"name": "target", "datatype": "INT64", "shape": [1], "data": [1]}]}`:  "one input label",
+	} {
+		if code, a := postJSON(t, url+"/feedback", body); code != http.StatusBadRequest || !strings.Contains(a.Error, words) {
+			t.Errorf("%s: status %d, %s", body, code, a.Error)
+		}
+	}
+	if code, a := postJSON(t, url+"/infer", tensorRequest(1, 0, `"parameters": {"sets": "aps"}, `)); code != http.StatusBadRequest || !strings.Contains(a.Error, "the score lac") {
+		t.Errorf("other sets: status %d, %s", code, a.Error)
+	}
+	mustPost(t, url+"/feedback", `{"id": "a", "inputs": [{"name": "label", "datatype": "INT64", "shape": [1], "data": [1]}]}`)
+}
+
+// intRange returns the integers from begin to end−1.
+func intRange(begin, end int) (list []int) {
+	for i := begin; i < end; i++ {
+		list = append(list, i)
+	}
+	return list
+}
+
 // TestPendingLimits checks that only the most recent rows wait, and not for longer than the limit,
 // and that the error for later targets says so.
 func TestPendingLimits(t *testing.T) {
@@ -522,8 +622,14 @@ func TestAdaptRefusesFiles(t *testing.T) {
 	if code, a := postJSON(t, url+"/feedback", feedbackRequest("a", 1)); code != http.StatusBadRequest || !strings.Contains(a.Error, "does not adapt its intervals") {
 		t.Errorf("without adaptive intervals: status %d, %s", code, a.Error)
 	}
+	b, err := digitsBundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlabelled := *b
+	unlabelled.Calibration.TrueClasses = calibrate.ClassCalibration{}
 	digits := filepath.Join(t.TempDir(), "digits.attach")
-	if err := attachDigits(t.Context(), digits); err != nil {
+	if err := unlabelled.Save(t.Context(), digits); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -531,7 +637,7 @@ func TestAdaptRefusesFiles(t *testing.T) {
 		options calibrate.AdaptiveOptions
 		words   string
 	}{
-		{digits, calibrate.AdaptiveOptions{}, "need a regressor with calibrated intervals"},
+		{digits, calibrate.AdaptiveOptions{}, "the file has neither"},
 		{path, calibrate.AdaptiveOptions{Alpha: .1}, "the level of the file determines it"},
 		{path, calibrate.AdaptiveOptions{Window: 8}, "it needs at least 9"},
 		{path, calibrate.AdaptiveOptions{Method: "best"}, `unknown method "best"`},

@@ -27,15 +27,15 @@ type adaptationState struct {
 	Pending     []pendingState            `json:"pending"`
 }
 
-// pendingState is the state of a request that waits for targets as JSON. Quantiles holds
+// pendingState is the state of a request that waits for targets as JSON. Values holds
 // little-endian float32 numbers.
 type pendingState struct {
-	ID        string    `json:"id"`
-	First     uint64    `json:"first"`
-	Since     time.Time `json:"since"`
-	Rows      int       `json:"rows"`
-	Done      []int     `json:"done,omitempty"`
-	Quantiles []byte    `json:"quantiles"`
+	ID     string    `json:"id"`
+	First  uint64    `json:"first"`
+	Since  time.Time `json:"since"`
+	Rows   int       `json:"rows"`
+	Done   []int     `json:"done,omitempty"`
+	Values []byte    `json:"values"`
 }
 
 // MarshalBinary encodes the state with the rows that wait for their targets.
@@ -51,7 +51,7 @@ func (a *Adaptation) MarshalBinary() ([]byte, error) {
 				saved.Done = append(saved.Done, row)
 			}
 		}
-		saved.Quantiles, _ = binary.Append(nil, binary.LittleEndian, p.quantiles)
+		saved.Values, _ = binary.Append(nil, binary.LittleEndian, p.values)
 		s.Pending = append(s.Pending, saved)
 	}
 	return json.Marshal(s)
@@ -127,13 +127,13 @@ func (a *Adaptation) restore(s adaptationState) (*Adaptation, error) {
 	next := uint64(0)
 	for _, saved := range s.Pending {
 		p := &pendingRequest{id: saved.ID, first: saved.First, since: saved.Since, rows: saved.Rows, waiting: saved.Rows}
-		width := targets * len(a.levels)
+		width := targets * a.width
 		_, twice := r.pending[p.id]
 		switch {
 		case p.id == "" || twice:
 			return nil, fmt.Errorf("the id %.100q is empty or there twice", p.id)
-		case saved.Rows <= 0 || saved.Rows > maxRows || len(saved.Quantiles) != 4*saved.Rows*width:
-			return nil, fmt.Errorf("the request %.100q has %d rows and %d bytes of quantiles", p.id, saved.Rows, len(saved.Quantiles))
+		case saved.Rows <= 0 || saved.Rows > maxRows || len(saved.Values) != 4*saved.Rows*width:
+			return nil, fmt.Errorf("the request %.100q has %d rows and %d bytes of values", p.id, saved.Rows, len(saved.Values))
 		case p.first < next || s.NextRow < uint64(saved.Rows) || p.first > s.NextRow-uint64(saved.Rows):
 			return nil, fmt.Errorf("the request %.100q begins at row %d", p.id, p.first)
 		}
@@ -150,8 +150,8 @@ func (a *Adaptation) restore(s adaptationState) (*Adaptation, error) {
 		if p.waiting == 0 {
 			return nil, fmt.Errorf("the request %.100q waits for nothing", p.id)
 		}
-		p.quantiles = make([]float32, saved.Rows*width)
-		binary.Decode(saved.Quantiles, binary.LittleEndian, p.quantiles)
+		p.values = make([]float32, saved.Rows*width)
+		binary.Decode(saved.Values, binary.LittleEndian, p.values)
 		next = p.first + uint64(saved.Rows)
 		r.pending[p.id] = p
 		r.queue = append(r.queue, p)

@@ -11,7 +11,8 @@ import (
 
 // Names of the inputs of a request with feedback.
 const (
-	targetInput = "target"
+	targetInput = "target" // of a regressor
+	labelInput  = "label"  // of a classifier
 	rowInput    = "row"
 )
 
@@ -79,39 +80,43 @@ func (s *Server) takeFeedback(c *call, e *entry) (covered feedbackOutput, err er
 	if err != nil {
 		return covered, err
 	}
+	input := targetInput
+	if a.classes > 0 {
+		input = labelInput
+	}
 	if c.alpha != 0 || c.level != 0 || c.quantiles != "" || c.sets != "" || c.setsByClass || c.setsByCluster || c.timeout != 0 || c.binaryOutput || len(c.outputs) > 0 {
-		return covered, badRequestf("feedback has the inputs %s and %s and the parameter cancel, and no other parameters or outputs", targetInput, rowInput)
+		return covered, badRequestf("feedback has the inputs %s and %s and the parameter cancel, and no other parameters or outputs", input, rowInput)
 	}
 	var rows []int
 	var targets *tensor
 	for i := range c.inputs {
 		t := &c.inputs[i]
 		switch {
-		case t.name == targetInput && targets == nil && t.datatype != "BYTES":
+		case t.name == input && targets == nil && t.datatype != "BYTES" && t.datatype != "BOOL":
 			targets = t
 		case t.name == rowInput && rows == nil && len(t.shape) == 1 && (t.datatype == "INT32" || t.datatype == "INT64"):
 			if rows, err = c.readRows(t); err != nil {
 				return covered, err
 			}
 		default:
-			return covered, badRequestf("the input %.100q of %s and the shape %v is not expected: feedback has one input %s (FP32 or FP64, one row for each row of the request) and possibly one input %s (INT64, one number for each of these rows)",
-				t.name, t.datatype, t.shape, targetInput, rowInput)
+			return covered, badRequestf("the input %.100q of %s and the shape %v is not expected: feedback has one input %s (numbers, one row for each row of the request) and possibly one input %s (INT64, one number for each of these rows)",
+				t.name, t.datatype, t.shape, input, rowInput)
 		}
 	}
 	if c.cancel {
 		if targets != nil {
-			return covered, badRequestf("the request cancels rows, but has the input %s: leave one of them out", targetInput)
+			return covered, badRequestf("the request cancels rows, but has the input %s: leave one of them out", input)
 		}
 		return covered, a.Cancel(c.id, rows)
 	}
 	if targets == nil {
-		return covered, badRequestf("the input %s is missing: it has the true targets of the rows", targetInput)
+		return covered, badRequestf("the input %s is missing: it has the true targets of the rows", input)
 	}
 	if rows != nil && targets.shape[0] != len(rows) {
-		return covered, badRequestf("the input %s has %d rows, but %s has %d", targetInput, targets.shape[0], rowInput, len(rows))
+		return covered, badRequestf("the input %s has %d rows, but %s has %d", input, targets.shape[0], rowInput, len(rows))
 	}
 	if n := len(a.rows); targets.elements != targets.shape[0]*n {
-		return covered, badRequestf("the input %s has the shape %v, but each row has %d targets", targetInput, targets.shape, n)
+		return covered, badRequestf("the input %s has the shape %v, but each row has %d targets", input, targets.shape, n)
 	}
 	values, err := c.readNumbers(targets)
 	if err != nil {

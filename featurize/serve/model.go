@@ -157,11 +157,11 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-	levels := slices.Clone(r.levels)
+	o := attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, SetsByClass: r.setsByClass, SetsByCluster: r.setsByCluster}
 	if m.adapt != nil {
-		levels = append(slices.Clone(m.adapt.levels), levels...) // Adaptation.next takes the first of them
+		o = m.adapt.predictOptions(o)
 	}
-	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: levels, Sets: key.sets, SetsByClass: r.setsByClass, SetsByCluster: r.setsByCluster})
+	p, err := m.bundle.Predictor(o)
 	if err != nil {
 		return nil, err
 	}
@@ -416,11 +416,15 @@ func (m *model) readImage(c *call, file []byte) (shape []int, h, w int, err erro
 }
 
 // responseBytes bounds the memory in bytes for the long parts of a response. These are sets
-// and quantiles, which are stored both as predictions and as text.
+// and quantiles, which are stored both as predictions and as text, and what rows that wait for
+// targets must remember.
 func (m *model) responseBytes(c *call) int64 {
 	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
 	if m.wantsSets(&c.request) {
 		values += m.bundle.Base.Outputs
+	}
+	if m.adapt != nil {
+		values += len(m.adapt.adaptive) * m.adapt.width
 	}
 	return 32 * int64(c.job.block.Len()) * int64(values)
 }

@@ -57,10 +57,11 @@ type Options struct {
 	// Timeout limits the time from the first byte of a request to its response. The default
 	// is 30 s.
 	Timeout time.Duration
-	// Adapt, if not nil, adapts the intervals of regressors to the true targets of earlier rows:
-	// see Adaptation. Its Alpha must be 0, because the .attach file has the level. If its Window
-	// is 0, the window of "aci" and "dtaci" is 20/(1−level) scores. Adapt cannot serve
-	// classifiers, and files whose intervals are calibrated by group or with weights.
+	// Adapt, if not nil, adapts the intervals of regressors and the prediction sets of classifiers
+	// to the true targets of earlier rows: see Adaptation. Its Alpha must be 0, because the .attach
+	// file has the level. If its Window is 0, the window of "aci" and "dtaci" is 20/(1−level)
+	// scores. Adapt cannot serve files without calibrated intervals or sets, and files that are
+	// calibrated by group or with weights.
 	Adapt *calibrate.AdaptiveOptions
 	// MaxPending is the number of most recent rows of a model that can wait for their targets.
 	// The default is 100,000.

@@ -71,7 +71,7 @@ func serveCommand() *cli.Command {
 		{name: "allow-signature-change", dest: &f.allowSignatureChange, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
 		{name: "monitor-state", dest: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
 	}.inGroup(groupModel), table{
-		{name: "adapt", dest: &f.adapt, choices: []string{"aci", "dtaci", "pid"}, usage: "METHOD: adapt the intervals of regressors to the true targets that clients send later, so that the long-run coverage stays right while the world changes; aci is the usual choice"},
+		{name: "adapt", dest: &f.adapt, choices: []string{"aci", "dtaci", "pid"}, usage: "METHOD: adapt intervals and prediction sets to the true targets that clients send later, so that the long-run coverage stays right while the world changes; aci is the usual choice"},
 		{name: "adapt-step", dest: &f.adaptStep, rule: fraction, conflicts: append(fixed, noEffect("with --adapt dtaci, which finds the best of eight steps", func() bool { return f.adapt == "dtaci" })),
 			usage: "STEP: how much a target changes later intervals, from 0 to 1; choose at most (1 − level)/(2 × rows that wait); without it, 0.005 for aci and 0.1 for pid"},
 		{name: "adapt-window", dest: &f.adaptWindow, rule: atLeast(1), conflicts: fixed, usage: "N: most recent rows with targets that intervals are calibrated on; without it, 20/(1 − level), and for pid all calibration rows"},
