@@ -17,7 +17,7 @@ import (
 )
 
 // format is the newest format version that this package reads.
-const format = 5
+const format = 6
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
@@ -170,13 +170,22 @@ type Calibration struct {
 	NCal    int    `json:"n_cal"` // number of calibration rows
 	// NInterval is the number of calibration rows that calibrate intervals, or 0 if all do. The
 	// other calibration rows teach the interval model if TaughtByCalibration is set. Otherwise
-	// they only chose that the fit rows do. ErrorRatio is the median absolute error of the model
-	// on these other rows, divided by that on the fit rows, at most 1,000. With several targets
-	// it is the largest. It is 0 unless Fit chose by it.
-	NInterval           int     `json:"n_interval,omitempty"`
-	TaughtByCalibration bool    `json:"taught_by_calibration,omitempty"`
-	ErrorRatio          float64 `json:"error_ratio,omitempty"`
-	Seed                uint64  `json:"seed"`
+	// they only chose that the fit rows do, as in files of earlier versions.
+	NInterval           int  `json:"n_interval,omitempty"`
+	TaughtByCalibration bool `json:"taught_by_calibration,omitempty"`
+	// IntervalErrors says whose errors taught the interval model: the model's own if it is
+	// empty, those of out-of-fold predictions ("out-of-fold"), or those of a surrogate model
+	// ("surrogate"). ErrorRatio is the reason for a surrogate: the model's median absolute error
+	// on the calibration rows, divided by that on the fit rows, at most 1,000. With several
+	// targets it is the largest. It is 0 unless Fit chose by it.
+	IntervalErrors string  `json:"interval_errors,omitempty"`
+	ErrorRatio     float64 `json:"error_ratio,omitempty"`
+	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none. An
+	// empty string stands for "cqr". IntervalChoice lists the interval models and scores that
+	// Fit compared, the best first. It is nil if Fit had no choice.
+	IntervalScore  string              `json:"interval_score,omitempty"`
+	IntervalChoice []IntervalCandidate `json:"interval_choice,omitempty"`
+	Seed           uint64              `json:"seed"`
 	// Alpha is the default false-alarm rate of flags, and Level the default coverage of
 	// intervals and sets.
 	Alpha float64 `json:"alpha"`

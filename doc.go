@@ -69,6 +69,7 @@
 //   - Format 3 adds the words of texts to the profile.
 //   - Format 4 adds intervals that only some of the calibration rows calibrate.
 //   - Format 5 adds weights of calibration rows.
+//   - Format 6 adds the nonconformity score of intervals.
 //
 // Two things never change: the zip contains manifest.json, and it has "format" at its top level.
 //

@@ -108,10 +108,21 @@ type FitOptions struct {
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
-	// IntervalFit says which rows the interval model learns from: "fit", those of Batch, or
-	// "calibration", a random half of the calibration rows, which then do not calibrate
-	// intervals. By default, Fit chooses: see there.
+	// IntervalFit says what the interval model learns from: "fit", the rows of Batch;
+	// "surrogate", the same rows with the predictions of a surrogate model that has not seen
+	// them; or "calibration", a random half of the calibration rows, which then do not
+	// calibrate intervals. By default, Fit chooses: see there.
 	IntervalFit string
+	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none: see
+	// calibrate.IntervalOptions. By default, Fit chooses it with the interval model, and it is
+	// "cqr" for an interval model that is named here.
+	IntervalScore string
+	// OutOfFold, if not empty, holds predictions of the rows of Batch, n×t, by models like this
+	// one that were trained on other rows, as cross-validation makes them. The interval model
+	// then learns the errors of these predictions.
+	OutOfFold blas32.General
+
+	choosesIntervals bool // whether Fit chooses the interval model and its parameters
 
 	// Groups, if not nil, holds the group of each row of Batch, and CalGroups the group of
 	// each row of Cal. Intervals are then calibrated by group: see
@@ -135,20 +146,22 @@ type FitOptions struct {
 // returns an error; if only some are, Calibration.Reused is their number.
 //
 // A model that has memorised the fit rows, as trees do, errs less on them than on other rows, so
-// an interval model learns little from these errors. If there are at least 500 given calibration
-// rows, Fit divides them at random into two halves and compares the errors on the fit rows with
-// those on the first half. If the median absolute error there is at least 1.1 times as large, and
-// the Mann–Whitney test has a p-value of at most 0.001, Fit chooses with the first half whether
-// the interval model learns from the fit rows or from this half, by the Winkler score of
-// cross-fitted intervals. Only the second half then calibrates the intervals. It had no part in
-// the test, the choice or the fit, so the intervals have the guarantee of split conformal
-// prediction (Vovk, Gammerman & Shafer 2005). Otherwise all calibration rows calibrate them; near
-// the limit of 1.1, coverage can then differ a little from the level, because the errors on the
-// first half had a part in the decision.
+// an interval model learns little from these errors. If calibration rows are given and features
+// contain the inputs of the model (Base.Residual), Fit therefore trains a surrogate model:
+// gradient boosting, cross-fitted on the fit rows. The interval model learns the errors of the
+// surrogate instead of the model's own, unless the own errors resemble the errors on the
+// calibration rows about as well. Only this decision between two interval models uses the
+// calibration rows. Coverage can differ from the level by at most the probability that a single
+// row changes the decision.
 //
-// Copies of a row stay in one half. Near copies, such as frames of a video, do not, and then
-// coverage is too low: IntervalFit "fit" avoids this. The second half must have at least 50 rows
-// in each group, or more if the level needs more. The choice does not use TargetRows.
+// Fit then chooses the interval model and its nonconformity score by the Winkler scores of
+// cross-fitted intervals on at most 4,000 of the rows that it learns from, times a penalty if
+// the deciles of the predictions are covered unevenly. Calibration.IntervalChoice holds the
+// comparison. The calibration rows have no part in it, so intervals have the guarantee of split
+// conformal prediction (Vovk, Gammerman & Shafer 2005).
+//
+// With IntervalFit "calibration", copies of a calibration row stay in one half. Near copies, such
+// as frames of a video, do not, and then coverage is too low.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -176,6 +189,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	}
 	b.Base.Layers = nil                  // fitDetector sets them if the detector reads them
 	b.cells, d.unseen = in.learnCells(d) // before scaling replaces empty cells by the mean
+	d.unscaled, d.unscaledCal = d.fit.Features, d.cal.Features
 	if in.Base.Standardised {
 		b.scaling = rows.NewScaling(d.fit.Features)
 		d.fit.Features, d.cal.Features = b.scaling.Apply(d.fit.Features), b.scaling.Apply(d.cal.Features)
@@ -277,7 +291,9 @@ type rowSplit struct {
 	fit, cal               ood.Batch
 	fitTargets, calTargets blas32.General // targets of fit rows and of calibration rows
 	calGroups              []string
-	calWeights             []float64 // nil without target rows
+	calWeights             []float64      // nil without target rows
+	unscaled, unscaledCal  blas32.General // the features before scaling
+	outOfFold              blas32.General // out-of-fold predictions of the fit rows
 	heldOut                string
 	unseen                 []bool // which calibration rows have emptier cells than the fit rows; nil if none
 }
@@ -285,14 +301,14 @@ type rowSplit struct {
 // splitRows returns the given calibration rows or, without any, splits some off the fit rows.
 func (in FitOptions) splitRows() (rowSplit, error) {
 	if in.Cal.Len() > 0 {
-		return rowSplit{fit: in.Batch, cal: in.Cal, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
+		return rowSplit{fit: in.Batch, cal: in.Cal, outOfFold: in.OutOfFold, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return rowSplit{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
 	}
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := rowSplit{
-		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
+		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal), outOfFold: rows.Select(in.OutOfFold, fit),
 		fitTargets: rows.Select(in.Targets, fit), calTargets: rows.Select(in.Targets, cal), heldOut: rows.SplitOff,
 	}
 	if in.Groups != nil {

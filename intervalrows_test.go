@@ -39,119 +39,201 @@ func noisyFit(rng *rand.Rand, nCal int, memory float64) attach.FitOptions {
 	return in
 }
 
-// TestIntervalRowsCoverage checks over many fits that intervals keep their coverage if the
-// model has memorised the fit rows, and that they are then better than intervals that learned
-// from the fit rows.
-func TestIntervalRowsCoverage(t *testing.T) {
-	const fits, nCal, nTest = 100, 800, 400
-	rng := rand.New(rand.NewPCG(11, 1))
-	covered, winkler := map[string]float64{}, map[string]float64{}
-	taught := 0 // fits whose interval model learned from calibration rows
-	for range fits {
-		in := noisyFit(rng, nCal, 0.97)
-		test, y := noisyRows(rng, nTest, 0)
-		for _, way := range []string{"", "fit"} {
-			in.IntervalFit = way
-			b := mustFit(t, in)
-			if c := b.Calibration; way == "" && c.NInterval == nCal/2 && c.TaughtByCalibration && c.ErrorRatio > 10 {
-				taught++
-			}
-			p, err := b.Predictor(attach.PredictOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := p.Predict(t.Context(), attach.Rows{Batch: test})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range list {
-				target, v := r.Targets[0], float64(y.Data[i])
-				if target.Lower <= v && v <= target.Upper {
-					covered[way]++
-				}
-				winkler[way] += target.Upper - target.Lower + 20*max(0, target.Lower-v, v-target.Upper)
-			}
-		}
-	}
-	n := float64(fits * nTest)
-	standardError := math.Sqrt(0.9 * 0.1 / fits * (1./nTest + 2./nCal))
-	if rate := covered[""] / n; math.Abs(rate-361./401) > 3*standardError {
-		t.Errorf("%.4f of the targets are covered, with the standard error %.4f", rate, standardError)
-	}
-	if ratio := winkler[""] / winkler["fit"]; ratio > 0.9 {
-		t.Errorf("the Winkler score is %.3f times that of intervals that learned from the fit rows", ratio)
-	}
-	t.Logf("coverage %.4f, standard error %.4f", covered[""]/n, standardError)
-	if taught < fits*9/10 {
-		t.Errorf("%d of %d interval models learned from calibration rows", taught, fits)
-	}
-}
-
-// TestIntervalRowsChoice checks when calibration rows teach the interval model.
-func TestIntervalRowsChoice(t *testing.T) {
+// TestWhoseErrors checks whose errors teach the interval model.
+func TestWhoseErrors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
+	few := noisyFit(rng, 100, 0.97)
+	few.Batch, few.Targets = noisyRows(rng, 49, 0.97)
+	predicted := noisyFit(rng, 100, 0.97)
+	predicted.Batch.Features, predicted.Cal.Features = predicted.Batch.Logits, predicted.Cal.Logits
 	for _, c := range []struct {
 		name      string
 		in        attach.FitOptions
 		way       string
+		errors    string
 		nInterval int
-		taught    bool
 	}{
-		{"a model that has memorised nothing", noisyFit(rng, 600, 0), "", 0, false},
-		{"too few calibration rows", noisyFit(rng, 490, 0.97), "", 0, false},
-		{"memorised, but fit rows are requested", noisyFit(rng, 600, 0.97), "fit", 0, false},
-		{"calibration rows are requested", noisyFit(rng, 50, 0), "calibration", 25, true},
+		{"a model that has memorised nothing", noisyFit(rng, 300, 0), "", "", 0},
+		{"a model that has memorised the fit rows", noisyFit(rng, 60, 0.97), "", "surrogate", 0},
+		{"too few fit rows", few, "", "", 0},
+		{"features that are predictions", predicted, "", "", 0},
+		{"memorised, but the own errors are requested", noisyFit(rng, 60, 0.97), "fit", "", 0},
+		{"not memorised, but a surrogate is requested", noisyFit(rng, 60, 0), "surrogate", "surrogate", 0},
+		{"calibration rows are requested", noisyFit(rng, 50, 0), "calibration", "", 25},
 	} {
 		c.in.IntervalFit = c.way
 		b := mustFit(t, c.in)
-		if got := b.Calibration; got.NInterval != c.nInterval || got.TaughtByCalibration != c.taught || len(got.Quantiles[0].Y) != got.IntervalRows() {
-			t.Errorf("%s: %d rows calibrate intervals, taught by calibration rows: %v", c.name, got.NInterval, got.TaughtByCalibration)
+		got := b.Calibration
+		if got.IntervalErrors != c.errors || got.NInterval != c.nInterval || got.TaughtByCalibration != (c.nInterval > 0) || len(got.Quantiles[0].Y) != got.IntervalRows() {
+			t.Errorf("%s: errors %q, %d rows calibrate intervals, taught by calibration rows: %v", c.name, got.IntervalErrors, got.NInterval, got.TaughtByCalibration)
+		}
+		if byRatio := got.ErrorRatio > 10; byRatio != (c.errors == "surrogate" && c.way == "") {
+			t.Errorf("%s: the ratio of errors is %v", c.name, got.ErrorRatio)
 		}
 		back, err := read(mustWrite(t, b))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back.Calibration.NInterval != c.nInterval || back.Calibration.TaughtByCalibration != c.taught {
-			t.Errorf("%s: the restored file has %d rows", c.name, back.Calibration.NInterval)
+		if back.Calibration.IntervalErrors != c.errors || back.Calibration.NInterval != c.nInterval || back.Calibration.ErrorRatio != got.ErrorRatio {
+			t.Errorf("%s: the restored file has %+v", c.name, back.Calibration)
 		}
 	}
-	in := noisyFit(rng, 600, 0.97)
-	in.Groups, in.CalGroups = make([]string, 600), make([]string, 600)
+	for want, change := range map[string]func(*attach.FitOptions){
+		`IntervalFit is "half"`: func(in *attach.FitOptions) { in.IntervalFit = "half" },
+		"no interval model is fitted": func(in *attach.FitOptions) {
+			in.IntervalFit, in.SkipIntervals, in.SkipDetector = "fit", true, false
+			in.IntervalModel, in.IntervalParams = ood.Method{}, nil
+		},
+		"needs 50 fit rows": func(in *attach.FitOptions) {
+			in.IntervalFit = "surrogate"
+			in.Batch, in.Targets = noisyRows(rng, 49, 0)
+		},
+		"are 2×1, but there are 600 fit rows":      func(in *attach.FitOptions) { in.OutOfFold = rows.New(2, 1) },
+		"out-of-fold predictions has NaN in row 3": func(in *attach.FitOptions) { in.OutOfFold = nanAt(600, 3) },
+		`IntervalFit is "surrogate"`: func(in *attach.FitOptions) {
+			in.OutOfFold, in.IntervalFit = in.Batch.Logits, "surrogate"
+		},
+		`unknown interval score "best"`: func(in *attach.FitOptions) { in.IntervalScore = "best" },
+	} {
+		in := noisyFit(rng, 60, 0)
+		change(&in)
+		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// nanAt returns n numbers, NaN in one row.
+func nanAt(n, row int) blas32.General {
+	m := rows.New(n, 1)
+	m.Data[row] = float32(math.NaN())
+	return m
+}
+
+// TestSurrogateIntervals checks that intervals keep their coverage if a surrogate model teaches
+// them, and that they are then better than intervals that learned memorised errors.
+func TestSurrogateIntervals(t *testing.T) {
+	const fits, nCal, nTest = 40, 99, 500
+	rng := rand.New(rand.NewPCG(11, 1))
+	covered, winkler := 0., map[string]float64{}
+	for range fits {
+		in := noisyFit(rng, nCal, 0.97)
+		in.Batch, in.Targets = noisyRows(rng, 250, 0.97)
+		test, y := noisyRows(rng, nTest, 0)
+		for _, way := range []string{"", "fit"} {
+			in.IntervalFit = way
+			for i, r := range mustPredict(t, mustFit(t, in), test, attach.PredictOptions{}) {
+				target, v := r.Targets[0], float64(y.Data[i])
+				if way == "" && target.Lower <= v && v <= target.Upper {
+					covered++
+				}
+				winkler[way] += target.Upper - target.Lower + 20*max(0, target.Lower-v, v-target.Upper)
+			}
+		}
+	}
+	rate, standardError := covered/(fits*nTest), math.Sqrt(0.9*0.1/fits*(1./nTest+1./(nCal+2)))
+	if math.Abs(rate-0.9) > 2.5*standardError {
+		t.Errorf("%.4f of the targets are covered, with the standard error %.4f", rate, standardError)
+	}
+	if ratio := winkler[""] / winkler["fit"]; ratio > 0.95 {
+		t.Errorf("the Winkler score is %.3f times that of intervals that learned memorised errors", ratio)
+	}
+}
+
+// TestOutOfFold checks that out-of-fold predictions have the same effect as fit rows with these
+// predictions, in features and in outputs.
+func TestOutOfFold(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 1))
+	in := noisyFit(rng, 60, 0.97)
+	in.Base.Standardised, in.IntervalFit = false, "fit"
+	withPredictions := func(b ood.Batch, predictions blas32.General) ood.Batch {
+		features := rows.New(b.Len(), 4)
+		for i := range b.Len() {
+			copy(rows.Row(features, i), rows.Row(b.Features, i))
+			rows.Row(features, i)[3] = predictions.Data[i]
+		}
+		b.Features, b.Logits = features, predictions
+		return b
+	}
+	outOfFold := rows.New(600, 1)
+	for i := range outOfFold.Data {
+		outOfFold.Data[i] = 3*rows.Row(in.Batch.Features, i)[1] + 0.1*float32(rng.NormFloat64())
+	}
+	honest := in
+	honest.Batch = withPredictions(in.Batch, outOfFold)
+	in.Batch, in.OutOfFold = withPredictions(in.Batch, in.Batch.Logits), outOfFold
+	in.Cal = withPredictions(in.Cal, in.Cal.Logits)
+	honest.Cal = in.Cal
+	b := mustFit(t, in)
+	if b.Calibration.IntervalErrors != "out-of-fold" {
+		t.Errorf("the errors are %q", b.Calibration.IntervalErrors)
+	}
+	if !samePredictions(mustPredict(t, b, in.Cal, attach.PredictOptions{}), mustPredict(t, mustFit(t, honest), in.Cal, attach.PredictOptions{})) {
+		t.Error("the predictions differ")
+	}
+}
+
+// TestIntervalChoice checks which interval model Fit chooses, and that the file keeps the choice
+// and its score.
+func TestIntervalChoice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 1))
+	in := noisyFit(rng, 60, 0)
+	in.IntervalModel, in.IntervalParams = ood.Method{}, nil
+	b := mustFit(t, in)
+	list := b.Calibration.IntervalChoice
+	if len(list) != 12 || list[0].Direct || list[0].Winkler > 0.9 || list[0].Method != b.IntervalModel.Method || !b.Base.Residual {
+		t.Fatalf("%s after the comparison %+v", b.IntervalModel.Method, list)
+	}
+	for i := range in.Batch.Logits.Data { // a model that says nothing
+		in.Batch.Logits.Data[i] = float32(rng.NormFloat64())
+	}
+	direct := mustFit(t, in)
+	if c := direct.Calibration.IntervalChoice[0]; !c.Direct || direct.Base.Residual {
+		t.Errorf("the best is %+v", c)
+	}
+	in.IntervalScore = "cir"
+	b = mustFit(t, in)
+	if c := b.Calibration; len(c.IntervalChoice) != 3 || c.IntervalScore != "cir" {
+		t.Fatalf("the score is %q after the comparison %+v", c.IntervalScore, c.IntervalChoice)
+	}
+	back, err := read(mustWrite(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !samePredictions(mustPredict(t, back, in.Cal, attach.PredictOptions{}), mustPredict(t, b, in.Cal, attach.PredictOptions{IntervalScore: "cir"})) {
+		t.Error("the restored file predicts something else")
+	}
+	if len(back.Calibration.IntervalChoice) != 3 || back.Calibration.IntervalChoice[2].Score != "cir" {
+		t.Errorf("the restored choice is %+v", back.Calibration.IntervalChoice)
+	}
+	cqr := mustPredict(t, back, in.Cal, attach.PredictOptions{IntervalScore: "cqr"})[0].Targets[0]
+	if own := mustPredict(t, back, in.Cal, attach.PredictOptions{})[0].Targets[0]; own.Upper == cqr.Upper {
+		t.Error("the score has no effect")
+	}
+	mustPredict(t, back, in.Cal, attach.PredictOptions{Side: "lower"}) // one end has no choice of score
+}
+
+// TestIntervalRowsGroups checks that a group whose rows all fall into one half is not forgotten.
+func TestIntervalRowsGroups(t *testing.T) {
+	rng := rand.New(rand.NewPCG(16, 1))
+	in := noisyFit(rng, 60, 0)
+	in.Groups, in.CalGroups, in.IntervalFit = make([]string, 600), make([]string, 60), "calibration"
 	for i := range in.CalGroups {
-		in.Groups[i], in.CalGroups[i] = "large", "large"
-		if i%8 == 0 {
-			in.CalGroups[i] = "small"
-		}
+		in.CalGroups[i] = "large"
 	}
-	if b := mustFit(t, in); b.Calibration.NInterval != 0 || len(b.Calibration.Groups) != 600 {
-		t.Errorf("a group would keep too few rows: %d rows calibrate intervals", b.Calibration.NInterval)
-	}
-	// A group whose rows all fall into one half is not forgotten.
-	for seed := range uint64(8) {
-		in.Seed = seed
-		for i := range in.CalGroups {
-			in.CalGroups[i] = "large"
-		}
-		in.CalGroups[17] = "rare"
-		in.IntervalFit = ""
-		if b := mustFit(t, in); b.Calibration.NInterval != 0 {
-			t.Errorf("seed %d: a group has too few rows: %d rows calibrate intervals", seed, b.Calibration.NInterval)
-		}
-		in.IntervalFit = "calibration"
+	in.CalGroups[17] = "rare"
+	refused := 0
+	for in.Seed = range uint64(8) {
 		if b, err := attach.Fit(t.Context(), in); err == nil && !slices.Contains(b.Calibration.Groups, "rare") {
-			t.Errorf("seed %d: group rare has no calibration rows", seed)
+			t.Errorf("seed %d: group rare has no calibration rows", in.Seed)
 		} else if err != nil && !strings.Contains(err.Error(), `in group "rare"`) {
 			t.Error(err)
+		} else if err != nil {
+			refused++
 		}
 	}
-	in.IntervalFit = "half"
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `IntervalFit is "half"`) {
-		t.Errorf("error %v", err)
-	}
-	in.IntervalFit, in.SkipIntervals = "fit", true
-	in.IntervalModel, in.IntervalParams, in.SkipDetector = ood.Method{}, nil, false
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "no interval model is fitted") {
-		t.Errorf("error %v", err)
+	if refused == 0 || refused == 8 {
+		t.Errorf("%d of 8 fits were refused", refused)
 	}
 }
 

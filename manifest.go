@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/schema"
 )
@@ -136,8 +137,12 @@ func (m manifest) check() error {
 		return fmt.Errorf("the calibration rows are %q, not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("%d fit rows and %d calibration rows", c.NFit, c.NCal)
-	case c.NInterval < 0 || c.NInterval >= c.NCal && c.NInterval > 0 || !(c.ErrorRatio >= 0 && c.ErrorRatio <= maxErrorRatio) || c.NInterval == 0 && (c.ErrorRatio != 0 || c.TaughtByCalibration):
-		return fmt.Errorf("n_interval %d must be below n_cal %d, and error_ratio %v from 0 to 1,000; both need n_interval", c.NInterval, c.NCal, c.ErrorRatio)
+	case c.NInterval < 0 || c.NInterval >= c.NCal && c.NInterval > 0 || !(c.ErrorRatio >= 0 && c.ErrorRatio <= maxErrorRatio) || c.NInterval == 0 && c.TaughtByCalibration:
+		return fmt.Errorf("n_interval %d must be below n_cal %d, and error_ratio %v from 0 to 1,000", c.NInterval, c.NCal, c.ErrorRatio)
+	case c.IntervalScore != "" && (m.Quantiles == nil || !slices.Contains(conformal.IntervalScores(), c.IntervalScore)):
+		return fmt.Errorf("the interval score is %q", c.IntervalScore)
+	case c.IntervalErrors != ownErrors && c.IntervalErrors != outOfFoldErrors && c.IntervalErrors != surrogateErrors:
+		return fmt.Errorf("the interval errors are %q", c.IntervalErrors)
 	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
 		return fmt.Errorf("%d calibration rows, with %d reused and %d repeated", c.NCal, c.Reused, c.Repeated)
 	case c.Temperature != 0 && (!isClassifier || m.Model.Sigmoid || c.Temperature < 0):
@@ -206,11 +211,13 @@ func checkScalars(params map[string]any) error {
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
 // programs read files without new contents: a profile, the words of texts in it, intervals that
-// only some of the calibration rows calibrate, and weights.
+// only some of the calibration rows calibrate, weights, and an interval score.
 func (b *Bundle) formatVersion() int {
 	switch {
-	case b.Calibration.Weights != nil:
+	case b.Calibration.IntervalScore != "":
 		return format
+	case b.Calibration.Weights != nil:
+		return 5
 	case b.Calibration.NInterval > 0:
 		return 4
 	case b.Profile == nil:

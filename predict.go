@@ -52,8 +52,8 @@ type PredictOptions struct {
 	// It needs two targets or more, and cannot be combined with Side, IntervalScore or
 	// Smoothed. Half of the calibration rows, drawn by Seed, give its shape.
 	Region string
-	// IntervalScore, if not empty, is the nonconformity score of two-sided intervals: see
-	// calibrate.IntervalOptions.Score.
+	// IntervalScore is the nonconformity score of two-sided intervals: see
+	// calibrate.IntervalOptions.Score. An empty string stands for Calibration.IntervalScore.
 	IntervalScore string
 	// Sets, if not empty, requests prediction sets that contain the true class with
 	// probability Level. It names a score, "lac", "aps", "raps", "saps" or "ordinal": see
@@ -319,6 +319,9 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 		o.Region = conformal.Box
 	}
 	o.Level, o.Alpha = cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Alpha, b.Calibration.Alpha)
+	if o.Side == "" && o.Region != conformal.Ellipsoid {
+		o.IntervalScore = cmp.Or(o.IntervalScore, b.Calibration.IntervalScore)
+	}
 	if err := checkLevels(o.Level, o.Alpha); err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{"without its last byte", good[:len(good)-1], attach.ErrDamaged, "cut short"},
 		{"something in front", append([]byte("#!/bin/sh\n"), good...), attach.ErrDamaged, "not a .attach file"},
 		{"other zip", pack(t, []string{"a"}, nil, zip.Store), attach.ErrDamaged, "without manifest.json"},
-		{"newer", edit(t, good, false, `"format": 1`, `"format": 6`), attach.ErrNewerFormat, "made by a newer attach (format 6, but this version reads formats up to 5); upgrade attach"},
+		{"newer", edit(t, good, false, `"format": 1`, `"format": 7`), attach.ErrNewerFormat, "made by a newer attach (format 7, but this version reads formats up to 6); upgrade attach"},
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), attach.ErrNewerFormat, "upgrade"},
 		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), attach.ErrDamaged, "no format version"},
 		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), attach.ErrDamaged, "manifest.json does not match its checksum; copy the file again or fit it again"},

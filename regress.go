@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -205,6 +207,21 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 // fitsIntervals reports whether an interval model is to be fitted.
 func (in FitOptions) fitsIntervals() bool { return in.Base.Task == Regression && !in.SkipIntervals }
 
+// checkOutOfFold returns an error unless OutOfFold has one prediction for each target of each
+// fit row.
+func (in FitOptions) checkOutOfFold() error {
+	o := in.OutOfFold
+	switch {
+	case in.IntervalFit != "" && in.IntervalFit != "fit":
+		return fmt.Errorf("out-of-fold predictions are for intervals that learn from the fit rows, but IntervalFit is %q", in.IntervalFit)
+	case in.Batch.Logits.Cols == 0:
+		return errors.New("out-of-fold predictions need rows with the model's own predictions too")
+	case o.Rows != in.Batch.Len() || o.Cols != in.Batch.Logits.Cols:
+		return fmt.Errorf("the out-of-fold predictions are %d×%d, but there are %s with %s", o.Rows, o.Cols, rows.Count(in.Batch.Len(), "fit row"), rows.Count(in.Batch.Logits.Cols, "prediction"))
+	}
+	return rows.CheckFinite("out-of-fold predictions", o)
+}
+
 // maxForestRows is the largest number of rows for which a quantile forest is the default
 // interval model, because its file has about 650 bytes per row.
 const maxForestRows = 100_000
@@ -213,17 +230,27 @@ const maxForestRows = 100_000
 // in. It returns an error if they do not suit the task, or if one of them is invalid.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	switch in.IntervalFit {
-	case "", "fit", "calibration":
+	case "", "fit", "calibration", surrogateErrors:
 	default:
-		return in, fmt.Errorf("IntervalFit is %q; it must be fit, calibration or empty", in.IntervalFit)
+		return in, fmt.Errorf("IntervalFit is %q; it must be fit, calibration, surrogate or empty", in.IntervalFit)
+	}
+	if in.IntervalScore != "" && !slices.Contains(conformal.IntervalScores(), in.IntervalScore) {
+		return in, fmt.Errorf("unknown interval score %q: choose one of %s", in.IntervalScore, strings.Join(conformal.IntervalScores(), ", "))
 	}
 	if !in.fitsIntervals() {
-		if in.IntervalFit != "" || in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
+		if in.IntervalFit != "" || in.IntervalScore != "" || in.OutOfFold.Rows > 0 || in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
 			return in, fmt.Errorf("interval method %q or its parameters are given, but no interval model is fitted, because the task is %q", in.IntervalModel.Name, in.Base.Task)
 		}
 		return in, nil
 	}
+	if in.OutOfFold.Rows > 0 {
+		if err := in.checkOutOfFold(); err != nil {
+			return in, err
+		}
+		in.Base.Residual = true
+	}
 	if in.IntervalModel.Name == "" && in.IntervalModel.Fit == nil {
+		in.choosesIntervals = len(in.IntervalParams) == 0
 		in.IntervalModel = methodsByName("sqr")[0]
 		if in.Base.Residual && len(in.IntervalParams) == 0 && in.Batch.Len() <= maxForestRows {
 			in.IntervalModel, in.IntervalParams = methodsByName("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
@@ -241,7 +268,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 }
 
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) error {
-	fitted, d, err := b.fitIntervalModel(ctx, in, d)
+	fitted, d, err := b.fitIntervalModel(ctx, &in, d)
 	if err != nil {
 		return fmt.Errorf("interval model: %w", err)
 	}

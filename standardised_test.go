@@ -35,7 +35,7 @@ func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 func TestStandardised(t *testing.T) {
 	in, scaled := tableRegressor(1, 1, true), tableRegressor(1, 1024, true)
 	b := mustFit(t, in)
-	if b.Detector.Method != "distance" || b.IntervalModel.Method != "quantile-forest" {
+	if b.Detector.Method != "distance" || b.IntervalModel.Method != "gradient-boosting" {
 		t.Errorf("fitted %s and %s", b.Detector.Method, b.IntervalModel.Method)
 	}
 	if !strings.Contains(b.Guarantee(), "tree models") {

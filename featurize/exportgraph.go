@@ -318,6 +318,9 @@ func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 // Its result (n×1) marks the rows for which the interval model returns finite quantiles.
 func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
+	if s := c.IntervalScore; s == conformal.CIR || s == conformal.RCP {
+		return nil, graph.Refuse("intervals with the score %q cannot be exported: fit with the score %q", s, conformal.CQR)
+	}
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
 	q, err := graph.Quantiles(w.bundle.IntervalModel.Value(), w.rows.Features, levels)
 	if err != nil {
@@ -358,14 +361,24 @@ func (w *graphWriter) writeIntervals(q, finite graph.Tensor) {
 		n := len(cal.Y)
 		grid := q.Constant(cal.Grid, n, len(levels)).Double()
 		y := q.Constant(cal.Y, n, 1).Double()
-		scores := grid.Mul(low).Sum().Sub(y).Max(y.Sub(grid.Mul(high).Sum()))
+		lo, hi := grid.Mul(low).Sum(), grid.Mul(high).Sum()
+		below, above := lo.Sub(y), y.Sub(hi)
+		if lowerUnit, upperUnit, ok := w.units(grid, lo, hi); ok {
+			below, above = quotient(below, lowerUnit), quotient(above, upperUnit)
+		}
+		scores := below.Max(above)
 		ascending := scores.Reshape(1, int64(n)).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
 		margins = append(margins, w.threshold(ascending.Reshape(int64(n+1))))
 	}
 	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
 	margin = margin.WithCols(1)
 	lo, hi := q.Mul(low).Sum(), q.Mul(high).Sum()
-	lower, upper := lo.Sub(margin), hi.Add(margin)
+	down, up := margin, margin
+	if lowerUnit, upperUnit, ok := w.units(q, lo, hi); ok {
+		bounded := margin.Less(math.Inf(1))
+		down, up = bounded.Choose(margin.Mul(lowerUnit), math.Inf(1)), bounded.Choose(margin.Mul(upperUnit), math.Inf(1))
+	}
+	lower, upper := lo.Sub(down), hi.Add(up)
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
 	writeBound := func(name, which string, bound graph.Tensor, otherwise float64) {
 		bound = finite.Choose(crossed.Choose(middle, bound), otherwise).Reshape(-1, int64(len(margins)))
@@ -373,6 +386,27 @@ func (w *graphWriter) writeIntervals(q, finite graph.Tensor) {
 	}
 	writeBound(graph.Lower, "lower", lower, math.Inf(-1))
 	writeBound(graph.Upper, "upper", upper, math.Inf(1))
+}
+
+// units returns the units in which the interval score moves the two ends of intervals. It returns
+// false if the score moves them by the same amount in all rows. q holds the quantiles of rows,
+// and lo and hi the ends of their uncalibrated intervals.
+func (w *graphWriter) units(q, lo, hi graph.Tensor) (lower, upper graph.Tensor, ok bool) {
+	switch w.bundle.Calibration.IntervalScore {
+	case conformal.CQRR:
+		width := hi.Sub(lo)
+		return width, width, true
+	case conformal.CQRM:
+		median := q.Mul(quantileWeights(q.Constant([]float64{0.5}), w.bundle.Calibration.Quantiles[0].Levels)).Sum()
+		return median.Sub(lo), hi.Sub(median), true
+	}
+	return lower, upper, false
+}
+
+// quotient returns score/unit, and 0 if both are 0.
+func quotient(score, unit graph.Tensor) graph.Tensor {
+	q := score.Div(unit)
+	return q.IsNaN().Not().Choose(q, 0.)
 }
 
 // quantileWeights returns the factors that interpolate linearly between quantiles. The quantile at

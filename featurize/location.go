@@ -71,6 +71,9 @@ func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err er
 			return l, err
 		}
 	}
+	if o.Feature == inputsAndOutputsName {
+		w.layerNode, l.lastLayer = nil, nil // the caller prefers the columns of a table to the layer
+	}
 	if w.layerNode == nil && (o.Feature == "" || o.Feature == inputsAndOutputsName) {
 		if w.feature = s.inputsAndOutputsView(w); w.feature.concat != nil {
 			w.addReason("the predictions do not come from a linear layer")

@@ -192,7 +192,7 @@ func (f *fitCall) holdOut() {
 	in := &f.options
 	rest, held := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
 	f.heldOut = attach.Rows{Batch: in.Batch.Select(held), Targets: rows.Select(in.Targets, held)}
-	in.Batch, in.Targets = in.Batch.Select(rest), rows.Select(in.Targets, rest)
+	in.Batch, in.Targets, in.OutOfFold = in.Batch.Select(rest), rows.Select(in.Targets, rest), rows.Select(in.OutOfFold, rest)
 	if in.Groups == nil {
 		return
 	}

@@ -45,7 +45,7 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 		f.Inputs.Outputs = 0
 	}
 	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
-	err := f.readBoth(func(g rowSource) (fileRows, error) {
+	err := f.readBoth(ctx, func(g rowSource) (fileRows, error) {
 		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.Classes)
 		if err != nil {
 			return fileRows{}, err
@@ -147,13 +147,16 @@ type fileRows struct {
 }
 
 // readBoth reads the rows to fit on and, if there are any, the rows to calibrate on.
-func (f *fitCall) readBoth(read func(rowSource) (fileRows, error)) error {
+func (f *fitCall) readBoth(ctx context.Context, read func(rowSource) (fileRows, error)) error {
 	in := &f.options
 	rows, err := read(f.x)
 	if in.Base.Task != attach.Regression {
 		rows.targets = blas32.General{} // the targets of a classifier are its labels, and already in batch
 	}
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
+	if err == nil && f.interval.oof != "" {
+		in.OutOfFold, err = f.readOutOfFold(ctx, rows.total)
+	}
 	if err != nil || f.cal.x == "" {
 		return err
 	}
@@ -166,6 +169,21 @@ func (f *fitCall) readBoth(read func(rowSource) (fileRows, error)) error {
 	}
 	in.Cal, in.CalTargets, in.CalGroups = rows.batch, rows.targets, rows.groups
 	return err
+}
+
+// readOutOfFold reads the predictions of --oof for the rows of --x. The file of --x has n rows.
+func (f *fitCall) readOutOfFold(ctx context.Context, n int) (blas32.General, error) {
+	t, err := inputs.OpenTargets(ctx, f.interval.oof, n, f.options.Batch.Logits.Cols, nil)
+	if err == nil {
+		t, err = t.Slice(f.x.rows)
+	}
+	if err != nil {
+		return t.Values, err
+	}
+	if used := f.options.Batch.Len(); t.Values.Rows != used {
+		return t.Values, fmt.Errorf("%s: it has predictions of %s, but only %s of %s can be used; leave the others out of both files", f.interval.oof, rows.Count(t.Values.Rows, "row"), rows.Count(used, "row"), f.x.x)
+	}
+	return t.Values, nil
 }
 
 // usesOneFile reports whether one file has both the rows to fit on and the rows to
@@ -234,7 +252,7 @@ func (f *fitCall) readFeatures(ctx context.Context) error {
 		}
 		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
-	if err := f.readBoth(func(g rowSource) (fileRows, error) {
+	if err := f.readBoth(ctx, func(g rowSource) (fileRows, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
 			return rows, err

@@ -159,7 +159,8 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 		line("detector", "%s; flags at alpha %g%s", b.Detector.Method, c.Alpha, smallest)
 	}
 	if b.IntervalModel != nil {
-		line("intervals", "%s; level %g%s", b.IntervalModel.Method, c.Level, describeIntervalRows(c))
+		line("intervals", "%s; level %g%s", strings.TrimSuffix(b.IntervalModel.Method+", "+c.IntervalScore, ", "), c.Level, describeIntervalRows(c))
+		f.printChoice(c.IntervalChoice)
 		list("targets", len(c.Quantiles), b.Base.Targets)
 		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
 			list("groups", len(groups), groups)
@@ -176,17 +177,20 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	}
 }
 
-// describeIntervalRows says which rows teach and which calibrate the interval model, unless they
-// are the fit rows and all calibration rows.
-func describeIntervalRows(c attach.Calibration) string {
-	if c.NInterval == 0 {
-		return ""
+// describeIntervalRows says what taught the interval model, and which rows calibrate it, unless it
+// learned the model's errors on the fit rows and all calibration rows calibrate it.
+func describeIntervalRows(c attach.Calibration) (text string) {
+	switch {
+	case c.TaughtByCalibration:
+		text = "; learned from " + rows.Count(c.NCal-c.NInterval, "calibration row")
+	case c.IntervalErrors == "surrogate":
+		text = "; learned from a surrogate model"
+	case c.IntervalErrors == "out-of-fold":
+		text = "; learned from out-of-fold predictions"
 	}
-	taught := "the fit rows"
-	if c.TaughtByCalibration {
-		taught = rows.Count(c.NCal-c.NInterval, "calibration row")
+	if c.NInterval > 0 {
+		text += ", calibrated on " + display.Count(c.NInterval)
 	}
-	text := fmt.Sprintf("; learned from %s, calibrated on %s", taught, display.Count(c.NInterval))
 	if c.ErrorRatio > 0 {
 		text += fmt.Sprintf(", because the model's errors are %s times as large on calibration rows as on fit rows", display.Number(c.ErrorRatio, 2))
 	}
@@ -254,6 +258,23 @@ func (f *fitCall) noteOtherShift(ctx context.Context, b *attach.Bundle) {
 				f.targetRows, display.Number(s.PValue, 2))
 			return
 		}
+	}
+}
+
+// printChoice prints how good the compared interval models were, each with its best score.
+func (f *fitCall) printChoice(list []attach.IntervalCandidate) {
+	what, printed := "compared", map[string]bool{}
+	for _, c := range list {
+		name := c.Method
+		if c.Direct {
+			name += " of the target itself"
+		}
+		if printed[name] {
+			continue
+		}
+		printed[name] = true
+		printFact(f.stderr, what, "%s, %s: Winkler score %s of that of equal widths; the worst decile covers %s", name, c.Score, display.Percent(c.Winkler), display.Percent(c.WorstDecile))
+		what = ""
 	}
 }
 
