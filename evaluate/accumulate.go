@@ -34,7 +34,8 @@ type accumulator struct {
 	series    *seriesRows // nil unless Options.Series is set
 	regions   regionCounts
 	features  reservoir
-	outputs   reservoir // logits or quantiles of the rows in features
+	outputs   reservoir     // logits or quantiles of the rows in features
+	columns   *inputColumns // of the same rows
 	gaps      *attach.GapCounter
 	// used counts the evaluated rows that are also fit rows (used[0]) or calibration rows
 	// (used[1]). Both counts stay 0 if the .attach file has no hashes of its rows.
@@ -61,7 +62,7 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 	if o.OOD != nil && p.Bundle().Detector == nil {
 		return nil, errors.New("out-of-distribution rows need a detector, and the .attach file has none")
 	}
-	g := &accumulator{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), outputs: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
+	g := &accumulator{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), outputs: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter(), columns: newInputColumns(p.Bundle().Profile, p.Options().Seed)}
 	for k, level := range o.Levels {
 		options := p.Options()
 		options.Level, options.Levels, options.Samples = level, nil, 0
@@ -140,6 +141,7 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 		g.features.add(rows.Row(x, i))
 		g.outputs.add(outputsOf(main[i], logits, i))
 	}
+	g.columns.add(r.Inputs)
 	g.n += len(main)
 	return nil
 }
@@ -212,7 +214,7 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	g.addNotes(e)
 	e.noteSeries()
 	if !g.weighted() { // because tests of parts know only rows with equal weights
-		g.findFailingParts(e)
+		g.findFailingParts(ctx, e)
 	}
 	return e, ctx.Err()
 }

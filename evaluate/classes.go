@@ -143,10 +143,15 @@ func (g *accumulator) evaluateSets(ctx context.Context, e *Evaluation, out *Clas
 			}
 			c.SizeCounts[int(size)]++
 		}
-		c.ByClass = labels.rates(func(i int) bool { return sets.covered[i] }, sets.width)
+		covered := func(i int) bool { return sets.covered[i] }
+		c.ByClass = labels.rates(covered, sets.width)
+		c.ByPredictedClass = g.byPredicted().rates(covered, sets.width)
+		if !p.Options().Smoothed { // the size of a smoothed set depends on random numbers, which also decide whether it contains the label
+			c.BySize = setSizes(sets.width).rates(covered, sets.width)
+		}
 		parts, counts := g.setParts(k)
 		accuracy := parts.rates(func(i int) bool { return g.classes.top[i] == g.labels[i] }, nil)
-		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
+		rates := parts.rates(covered, sets.width)
 		for i, r := range rates {
 			r.Nominal = c.Nominal
 			guarantee := Guarantee{Kind: hypothesis.SetCoverage, Rate: r, accuracy: accuracy[i].Fraction}

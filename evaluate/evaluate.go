@@ -57,6 +57,9 @@ type Evaluation struct {
 	// Guarantees holds the tests of the guarantees: first for flags, then for intervals or
 	// prediction sets, and last for the error rate of accepted rows.
 	Guarantees []Guarantee `json:"guarantees"`
+	// Conditional holds the tests whether coverage holds in parts of the rows. It lacks
+	// guarantees that are violated, and is nil if calibration rows have weights.
+	Conditional []ConditionalTest `json:"conditional_coverage,omitempty"`
 	// Notes holds findings, for example mistakes in the rows and data that are missing.
 	Notes      []Note      `json:"notes,omitempty"`
 	Flags      *Flags      `json:"flags,omitempty"`
@@ -130,7 +133,7 @@ type Note struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 	// Part is set if a guarantee holds on average but fails in some parts of the rows. It
-	// names the kind of part: "decile" (of the prediction), "class", "group" or "window" (of time). Option then
+	// names the kind of part, as in ConditionalTest.Part, or "window" (of time). Option then
 	// names an option that improves the worst part, if there is one: "interval_score" (whose
 	// new value is Value), "sets_by_class", "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`
@@ -229,6 +232,12 @@ type Coverage struct {
 	ByClass     []Rate   `json:"by_class,omitempty"`
 	ByGroup     []Rate   `json:"by_group,omitempty"`
 	ByDecile    []Rate   `json:"by_decile,omitempty"` // coverage by decile of the prediction
+	// ByWidth is the coverage by fifth of the width of the interval. BySize is the coverage by
+	// the size of the prediction set, unless sets are smoothed, and ByPredictedClass by the
+	// predicted class.
+	ByWidth          []Rate `json:"by_width,omitempty"`
+	BySize           []Rate `json:"by_size,omitempty"`
+	ByPredictedClass []Rate `json:"by_predicted_class,omitempty"`
 	// WorstSlab is the coverage of the worst slab. A slab is the set of rows between two
 	// parallel hyperplanes of the feature space. A random sample of at most 10,000 rows is
 	// used. The slab with the lowest coverage is found on half of the sample, among slabs

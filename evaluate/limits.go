@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -47,6 +48,9 @@ func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	}
 	counts, total := make([][]int, len(p.names)), make([]int, len(p.names))
 	for i, k := range p.index {
+		if k < 0 {
+			continue
+		}
 		if counts[k] == nil {
 			counts[k] = make([]int, len(s.n))
 		}
@@ -80,9 +84,11 @@ func (s strata) selectRows(numbers []int) strata {
 // tested. The guarantee itself is only an average over all rows.
 type family struct {
 	guarantee     Guarantee           // only Kind, Target and Nominal are set
-	part          string              // byDecile, byClass or byGroup
+	part          string              // kind of the parts, such as byDecile
+	by            grouping            // the part of each row; empty for bySlab
 	parts         []Rate              // the rates of the evaluation that get an AdjustedPValue
 	distributions []hypothesis.Misses // indexed by Rate.part
+	ert           *ERT                // set only for byPredictedMisses
 	// remedy returns advice, and the name and value of an option if the advice names one.
 	// It may try other options on the evaluated rows.
 	remedy func(f *family) (advice, option, value string)
@@ -101,13 +107,19 @@ func (f *family) pValues() []float64 {
 	return p
 }
 
-// compareParts tests the parts of all families together. It adds a note for each family
-// with a part that has significantly more misses than the guarantee allows on average. It
-// does not test families with fewer than two parts or with a violated guarantee.
+// searched reports whether the only part of the family was found by a search for misses.
+func (f *family) searched() bool {
+	return f.part == byColumns || f.part == byPredictedMisses || f.part == bySlab
+}
+
+// compareParts tests the parts of all families together. It adds a ConditionalTest for each
+// family of a coverage, and notes about families with a part that has significantly more
+// misses than the guarantee allows on average. It does not test families with a violated
+// guarantee, or with a single part that is all rows.
 func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
-		return len(f.parts) < 2 || slices.ContainsFunc(e.Guarantees, func(guarantee Guarantee) bool {
+		return len(f.parts) < 2 && !f.searched() || slices.ContainsFunc(e.Guarantees, func(guarantee Guarantee) bool {
 			return guarantee.Kind == f.guarantee.Kind && guarantee.Target == f.guarantee.Target && guarantee.Nominal == f.guarantee.Nominal && guarantee.Verdict == hypothesis.Violated
 		})
 	})
@@ -115,17 +127,32 @@ func (e *Evaluation) compareParts(families []*family) {
 		p = append(p, f.pValues()...)
 	}
 	adjusted := hypothesis.Holm(p)
+	noted := map[Guarantee]bool{}
 	for _, f := range families {
 		for k := range f.parts {
 			f.parts[k].AdjustedPValue, adjusted = new(adjusted[0]), adjusted[1:]
 		}
-		e.noteFailingParts(f)
+		// One reason explains most failures of a guarantee, so other kinds of parts get a note
+		// only if the classes, groups and deciles do not fail.
+		switch f.part {
+		case byClass, byGroup, byDecile:
+		case byColumns:
+			if noted[f.guarantee] { // the columns tell more about the rows, but the same helps
+				f.remedy = nil
+			}
+		default:
+			if noted[f.guarantee] {
+				continue
+			}
+		}
+		noted[f.guarantee] = e.noteFailingParts(f) || noted[f.guarantee]
 	}
+	e.addTests(families, len(p))
 }
 
 // noteFailingParts adds a note about the worst part of a family if any part has significantly
-// more misses than allowed.
-func (e *Evaluation) noteFailingParts(f *family) {
+// more misses than allowed. It reports whether it did.
+func (e *Evaluation) noteFailingParts(f *family) bool {
 	sign := 1.
 	if !f.guarantee.isCoverage() {
 		sign = -1
@@ -137,21 +164,18 @@ func (e *Evaluation) noteFailingParts(f *family) {
 		}
 	}
 	if failing == nil {
-		return
+		return false
 	}
 	byFraction := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
 	worst, best := slices.MinFunc(failing, byFraction), slices.MaxFunc(f.parts, byFraction)
-	where := func(r Rate) string {
-		if f.part == byDecile {
-			return "where the prediction is " + r.Name
-		}
-		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
-	}
 	what, are, _ := strings.Cut(f.guarantee.clause(2), " are ")
-	message := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s); %s, %s are", where(worst), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
-		are, display.Percent(worst.Low), display.Percent(worst.High), where(best), display.Percent(best.Fraction))
+	message := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s)", whereIs(f.part, worst.Name), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
+		are, display.Percent(worst.Low), display.Percent(worst.High))
+	if !f.searched() {
+		message += fmt.Sprintf("; %s, %s are", whereIs(f.part, best.Name), display.Percent(best.Fraction))
+	}
 	if n := len(failing) - 1; n > 0 {
-		message += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
+		message += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), partNoun(f.part)))
 	}
 	if f.guarantee.Kind == hypothesis.IntervalCoverage {
 		message = e.targetPrefix(f.guarantee.Target) + message
@@ -161,14 +185,23 @@ func (e *Evaluation) noteFailingParts(f *family) {
 		note.Advice, note.Option, note.Value = f.remedy(f)
 	}
 	e.Notes = append(e.Notes, note)
+	return true
 }
 
 // findFailingParts looks for classes, groups and deciles in which a guarantee that holds on
 // average fails, and adds notes about them.
-func (g *accumulator) findFailingParts(e *Evaluation) {
+func (g *accumulator) findFailingParts(ctx context.Context, e *Evaluation) {
 	var families []*family
 	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, remedy func(f *family) (advice, option, value string)) {
-		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), remedy})
+		families = append(families, &family{guarantee: p, part: part, by: by, parts: parts, distributions: s.misses(by, p.alpha()), remedy: remedy})
+	}
+	addFound := func(p Guarantee, c outcomes, coverage *Coverage, s strata, remedy func(f *family) (advice, option, value string)) {
+		for _, f := range g.conditionalFamilies(ctx, p, c, coverage, s) {
+			if f.part != bySlab {
+				f.remedy = remedy
+			}
+			families = append(families, f)
+		}
 	}
 	p := g.predictors[g.mainLevel]
 	adviseSeparateFits := func(*family) (advice, option, value string) { return "fit and calibrate each group separately", "", "" }
@@ -193,6 +226,7 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 			add(guarantee, byClass, c.Sets[g.mainLevel].ByClass, g.byLabel(), s, g.adviseSetsByClass)
 		}
 		add(guarantee, byGroup, c.Sets[g.mainLevel].ByGroup, g.byGroup(), s, adviseSeparateFits)
+		addFound(guarantee, g.classes.sets[g.mainLevel], &c.Sets[g.mainLevel], s, nil)
 	}
 	s := g.intervalStrata(e.IntervalScore)
 	adviseGroups := func(*family) (advice, option, value string) {
@@ -208,9 +242,14 @@ func (g *accumulator) findFailingParts(e *Evaluation) {
 		if s.index == nil {
 			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, adviseGroups)
 		}
+		addFound(guarantee, g.targets[t].levels[g.mainLevel], coverage, s, g.adviseIntervalScore)
 	}
-	if e.Joint != nil && s.index == nil {
-		add(Guarantee{Kind: hypothesis.JointCoverage, region: e.Region, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
+	if e.Joint != nil {
+		guarantee := Guarantee{Kind: hypothesis.JointCoverage, region: e.Region, Rate: Rate{Nominal: e.Level}}
+		if s.index == nil {
+			add(guarantee, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
+		}
+		addFound(guarantee, g.joint[g.mainLevel], &e.Joint[g.mainLevel], s, nil)
 	}
 	e.compareParts(families)
 }

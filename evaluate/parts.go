@@ -12,7 +12,7 @@ import (
 // grouping divides rows into named parts.
 type grouping struct {
 	names []string
-	index []int // the part of each row
+	index []int // the part of each row, or −1 if it is in none
 }
 
 func (g *accumulator) byLabel() grouping { return g.byClass(g.labels) }
@@ -48,10 +48,12 @@ func (g *accumulator) byGroup() grouping {
 	return p
 }
 
-// deciles groups rows by the decile of their value in x. Rows with equal values are in the
-// same part, so there may be fewer than ten parts.
-func deciles(x []float64) grouping {
-	const parts = 10
+// deciles groups rows by the decile of their value in x.
+func deciles(x []float64) grouping { return quantileParts(x, 10) }
+
+// quantileParts groups rows into parts with about equally many rows, by their value in x. Rows
+// with equal values are in the same part, so there may be fewer parts.
+func quantileParts(x []float64, parts int) grouping {
 	sorted := slices.Sorted(slices.Values(x))
 	var edges []float64 // the smallest number of each part except the first
 	for k := 1; k < parts; k++ {
@@ -103,6 +105,9 @@ func (p grouping) rates(has func(i int) bool, widths []float64) []Rate {
 	counts, totals := make([]int, len(p.names)), make([]int, len(p.names))
 	sums, finite := make([]float64, len(p.names)), make([]int, len(p.names))
 	for i, k := range p.index {
+		if k < 0 {
+			continue
+		}
 		totals[k]++
 		if has(i) {
 			counts[k]++

@@ -149,6 +149,7 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		out.Coverage = make([]Coverage, len(g.predictors))
 		for k := range g.predictors {
 			out.Coverage[k] = g.coverage(k, c.levels[k], &decile)
+			out.Coverage[k].ByWidth = byIntervalWidth(c.levels[k].width).rates(func(i int) bool { return c.levels[k].covered[i] }, c.levels[k].width)
 			all, covered = append(all, &out.Coverage[k]), append(covered, c.levels[k])
 			if !g.predictors[g.mainLevel].Options().Joint {
 				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])

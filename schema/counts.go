@@ -66,6 +66,17 @@ func (v Values) Numbers(i int) []float32 {
 	return list
 }
 
+// Texts returns the texts of row i, one for each column. A column without a text has "".
+func (v Values) Texts(i int) []string {
+	list := make([]string, len(v.columns))
+	for j, c := range v.columns {
+		if c.texts != nil {
+			list[j] = c.texts[i]
+		}
+	}
+	return list
+}
+
 // Counts says how many of some rows have unusual values, and how the values of each column are
 // distributed. It does not depend on the order of the rows, and counts of several sets of rows
 // add up: see Merge.

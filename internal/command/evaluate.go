@@ -90,6 +90,7 @@ func (f *evaluateFlags) parseGates(*cli.Context) (err error) {
 }
 
 func (f *evaluateFlags) run(c *cli.Context) error {
+	f.KeepInputs = true // to name the input columns of rows that are covered too rarely
 	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err

@@ -73,6 +73,7 @@ func evaluationBlocks(e *evaluate.Evaluation) []block {
 		b := block{Title: "All targets at once"}
 		b.addCoverage("all targets at once, "+strings.TrimPrefix(intervalKind(e), "bounds of "), e, e.Joint)
 		b.addRegions(e)
+		b.addConditional(e, hypothesis.JointCoverage, 0)
 		blocks = append(blocks, b)
 	}
 	for i := range e.Series {
@@ -446,6 +447,7 @@ func setsBlock(e *evaluate.Evaluation) block {
 		name += " by " + c.SetsBy
 	}
 	b.addCoverage(name, e, c.Sets)
+	b.addConditional(e, hypothesis.SetCoverage, 0)
 	return b
 }
 
@@ -465,6 +467,7 @@ func targetBlock(e *evaluate.Evaluation, i int) block {
 		b.Charts = append(b.Charts, pitChart(t))
 	}
 	b.addCoverage(strings.TrimSuffix(name+", "+intervalKind(e), ", "), e, t.Coverage)
+	b.addConditional(e, hypothesis.IntervalCoverage, i)
 	if t.RMSE != nil {
 		b.addSentence("%sRMSE %s, MAE %s, R² %s of the predictions; CRPS %s of the quantiles", prefix, formatOptional(t.RMSE), formatOptional(t.MAE), formatOptional(t.R2), formatOptional(t.CRPS))
 	}
