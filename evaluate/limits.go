@@ -16,7 +16,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
-	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
 // These constants name the kinds of parts of the rows in which guarantees are tested.
@@ -88,6 +87,7 @@ type family struct {
 	by            grouping            // the part of each row; empty for bySlab
 	parts         []Rate              // the rates of the evaluation that get an AdjustedPValue
 	distributions []hypothesis.Misses // indexed by Rate.part
+	worstPart     int                 // Rate.part of the failing part with the lowest coverage, for remedy
 	ert           *ERT                // set only for byPredictedMisses
 	// remedy returns advice, and the name and value of an option if the advice names one.
 	// It may try other options on the evaluated rows.
@@ -181,7 +181,7 @@ func (e *Evaluation) noteFailingParts(f *family) bool {
 		message = e.targetPrefix(f.guarantee.Target) + message
 	}
 	note := Note{Message: message, Part: f.part}
-	if f.remedy != nil {
+	if f.worstPart = worst.part; f.remedy != nil {
 		note.Advice, note.Option, note.Value = f.remedy(f)
 	}
 	e.Notes = append(e.Notes, note)
@@ -218,20 +218,19 @@ func (g *accumulator) findFailingParts(ctx context.Context, e *Evaluation) {
 		add(guarantee, byGroup, f.ByGroup, g.byGroup(), s, adviseSeparateFits)
 	}
 	if c := e.Classifier; c != nil && c.Sets != nil {
-		guarantee, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
-		var by grouping
-		by, s.n = g.setParts(g.mainLevel)
-		s.index = by.index
+		guarantee, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, g.setStrata()
 		if c.SetsBy != byClass {
-			add(guarantee, byClass, c.Sets[g.mainLevel].ByClass, g.byLabel(), s, g.adviseSetsByClass)
+			add(guarantee, byClass, c.Sets[g.mainLevel].ByClass, g.byLabel(), s, g.adviseSets)
 		}
-		add(guarantee, byGroup, c.Sets[g.mainLevel].ByGroup, g.byGroup(), s, adviseSeparateFits)
-		addFound(guarantee, g.classes.sets[g.mainLevel], &c.Sets[g.mainLevel], s, nil)
+		add(guarantee, byGroup, c.Sets[g.mainLevel].ByGroup, g.byGroup(), s, func(f *family) (advice, option, value string) {
+			if advice, option, value = g.adviseSets(f); option == "" {
+				return adviseSeparateFits(f)
+			}
+			return advice, option, value
+		})
+		addFound(guarantee, g.classes.sets[g.mainLevel], &c.Sets[g.mainLevel], s, g.adviseSets)
 	}
 	s := g.intervalStrata(e.IntervalScore)
-	adviseGroups := func(*family) (advice, option, value string) {
-		return "calibrate intervals by group", "groups", ""
-	}
 	joint := p.Options().Joint
 	for t, target := range e.Targets {
 		if target.Coverage == nil || joint {
@@ -240,18 +239,24 @@ func (g *accumulator) findFailingParts(ctx context.Context, e *Evaluation) {
 		guarantee, coverage := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &target.Coverage[g.mainLevel]
 		add(guarantee, byDecile, coverage.ByDecile, g.targets[t].deciles(), s, g.adviseIntervalScore)
 		if s.index == nil {
-			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, adviseGroups)
+			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, g.adviseGroups)
 		}
 		addFound(guarantee, g.targets[t].levels[g.mainLevel], coverage, s, g.adviseIntervalScore)
 	}
 	if e.Joint != nil {
 		guarantee := Guarantee{Kind: hypothesis.JointCoverage, region: e.Region, Rate: Rate{Nominal: e.Level}}
 		if s.index == nil {
-			add(guarantee, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, adviseGroups)
+			add(guarantee, byGroup, e.Joint[g.mainLevel].ByGroup, g.byGroup(), s, g.adviseGroups)
 		}
 		addFound(guarantee, g.joint[g.mainLevel], &e.Joint[g.mainLevel], s, nil)
 	}
 	e.compareParts(families)
+}
+
+// setStrata divides rows by the calibration rows that calibrate their sets.
+func (g *accumulator) setStrata() strata {
+	by, n := g.setParts(g.mainLevel)
+	return strata{index: by.index, n: n}
 }
 
 // intervalStrata divides rows by the calibration rows that calibrate their intervals with the
@@ -326,12 +331,13 @@ func (p grouping) selectRows(numbers []int) grouping {
 	return grouping{names: p.names, index: index}
 }
 
-// remedy holds what an option achieves in the parts of the evaluated rows.
+// remedy holds what an option achieves in the parts of some evaluated rows.
 type remedy struct {
 	value   string  // value of the option
 	worst   float64 // smallest coverage of a part
 	failing int     // number of parts with significantly more misses than allowed
-	width   float64 // mean width of the intervals
+	width   float64 // mean width of the intervals, or mean size of the sets
+	part    float64 // coverage of the part that the note is about
 }
 
 // better reports whether r is better than other. The remedy with fewer failing parts is
@@ -359,47 +365,6 @@ func bestRemedy(current remedy, others []remedy) remedy {
 	return best
 }
 
-// adviseIntervalScore advises a different interval score if it covers the deciles of the
-// rows more evenly than the current score. Otherwise it advises looking for features that
-// predict where errors are large. For intervals with one end, it gives no advice.
-func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
-	o := g.predictors[g.mainLevel].Options()
-	if o.Side != "" {
-		return "", "", ""
-	}
-	by := g.targets[f.guarantee.Target].deciles().selectRows(g.outputs.rows)
-	// All scores are tested against the same distribution. Intervals with the score rcp are
-	// calibrated on half of the rows, so their own distribution is wider and would hide more
-	// misses.
-	distributions := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).selectRows(g.outputs.rows).misses(by, f.guarantee.alpha())
-	measure := func(score string, c outcomes) remedy {
-		other, failing := f.withOutcomes(by, c, distributions)
-		return remedy{score, other.worst(), failing, meanWidth(c)}
-	}
-	current := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel]))
-	var others []remedy
-	for _, score := range []string{conformal.CQRR, conformal.RCP} {
-		predictor := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
-		if predictor == nil || score == o.IntervalScore || !slices.Equal(predictor.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
-			continue
-		}
-		others = append(others, measure(score, g.outcomesOf(predictor, f.guarantee.Target)))
-	}
-	best := bestRemedy(current, others)
-	if best.value == "" {
-		return "no other interval score covers these deciles more evenly; look for features that tell where errors are large", "", ""
-	}
-	advice = fmt.Sprintf("use the interval score %s: on these rows it covers the worst decile %s of the time", best.value, display.Percent(best.worst))
-	if ratio := best.width / current.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
-		comparison := "wider"
-		if ratio < 1 {
-			comparison = "narrower"
-		}
-		advice += fmt.Sprintf(", with intervals that are %s %s on average", display.Percent(math.Abs(ratio-1)), comparison)
-	}
-	return advice, "interval_score", best.value
-}
-
 // meanWidth returns the mean of the finite widths, or NaN if there is none.
 func meanWidth(c outcomes) float64 {
 	sum, n := 0., 0
@@ -410,75 +375,6 @@ func meanWidth(c outcomes) float64 {
 		}
 	}
 	return sum / float64(n)
-}
-
-// sampled returns the outcomes of the rows whose outputs are in the reservoir.
-func (g *accumulator) sampled(c outcomes) outcomes {
-	var out outcomes
-	for _, i := range g.outputs.rows {
-		out.add(c.covered[i], c.width[i])
-	}
-	return out
-}
-
-// outcomesOf returns the outcomes for one target with the intervals of another predictor. It
-// computes the intervals from the quantiles in the reservoir.
-func (g *accumulator) outcomesOf(predictor *attach.Predictor, target int) outcomes {
-	var out outcomes
-	n, levels := len(g.targets), len(predictor.Bundle().Calibration.Quantiles[0].Levels)
-	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
-	for k, i := range g.outputs.rows {
-		group := ""
-		if g.bundle.Calibration.Groups != nil {
-			group = g.groups[i]
-		}
-		c := predictor.Intervals(group)
-		for t := range bands {
-			from := k*g.outputs.cols + t*levels
-			bands[t] = g.outputs.x[from : from+levels]
-		}
-		c.Predict(lower, upper, bands, uint64(i))
-		low, high, truth := lower[target], upper[target], g.targets[target].truth[i]
-		if slices.ContainsFunc(bands[target], func(v float32) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) }) {
-			low, high = math.Inf(-1), math.Inf(1)
-		}
-		out.add(low <= truth && truth <= high, high-low)
-	}
-	return out
-}
-
-// adviseSetsByClass advises calibrating prediction sets by class if the worst class is then
-// covered more often. If a class has too few calibration rows, it advises calibrating with
-// more rows.
-func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string) {
-	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })
-	if predictor == nil {
-		return "", "", ""
-	}
-	n := len(g.outputs.rows)
-	logits := blas32.General{Rows: n, Cols: g.outputs.cols, Stride: g.outputs.cols, Data: g.outputs.x}
-	current, c := g.sampled(g.classes.sets[g.mainLevel]), outcomes{}
-	labels := g.byLabel().selectRows(g.outputs.rows)
-	for k, set := range predictor.Sets().Predict(logits, 0) {
-		if len(set) == 0 && !predictor.Options().Smoothed {
-			set = []int{g.predicted[g.outputs.rows[k]]}
-		}
-		c.add(slices.Contains(set, labels.index[k]), float64(len(set)))
-	}
-	s := strata{index: labels.index}
-	for k := range labels.names {
-		_, n := predictor.Sets().Part(k)
-		s.n = append(s.n, n)
-	}
-	if few := f.fewRowsAdvice(s, labels.index); few != "" {
-		return few, "", ""
-	}
-	separate, _ := f.withOutcomes(labels, c, s.misses(labels, f.guarantee.alpha()))
-	if separate.worst() <= f.worst() {
-		return "", "", ""
-	}
-	return fmt.Sprintf("calibrate sets by class: on these rows this covers the worst class %s of the time, with a mean set size of %s instead of %s",
-		display.Percent(separate.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(current), 3)), "sets_by_class", ""
 }
 
 // fewRowsAdvice returns advice to calibrate with more rows if a class of the rows has too few

@@ -119,17 +119,17 @@ func TestMissesOfStrata(t *testing.T) {
 // TestBestRemedy checks that an advised option covers the worst part more often than the
 // current one.
 func TestBestRemedy(t *testing.T) {
-	current := remedy{"", .788, 3, 5}
+	current := remedy{"", .788, 3, 5, 0}
 	for _, c := range []struct {
 		name   string
 		others []remedy
 		want   string
 	}{
-		{"fewer parts miss, and the worst misses more", []remedy{{"cqr-r", .769, 1, 4.8}}, ""},
-		{"fewer parts miss", []remedy{{"cqr-r", .8, 2, 6}, {"rcp", .79, 1, 7}}, "rcp"},
-		{"as many parts miss", []remedy{{"cqr-r", .863, 2, 5}, {"rcp", .853, 2, 5.3}}, "cqr-r"},
-		{"no part misses", []remedy{{"cqr-r", .85, 0, 6}, {"rcp", .86, 0, 5.5}}, "rcp"},
-		{"no part misses, and no interval ends", []remedy{{"cqr-r", 1, 0, math.NaN()}}, "cqr-r"},
+		{"fewer parts miss, and the worst misses more", []remedy{{"cqr-r", .769, 1, 4.8, 0}}, ""},
+		{"fewer parts miss", []remedy{{"cqr-r", .8, 2, 6, 0}, {"rcp", .79, 1, 7, 0}}, "rcp"},
+		{"as many parts miss", []remedy{{"cqr-r", .863, 2, 5, 0}, {"rcp", .853, 2, 5.3, 0}}, "cqr-r"},
+		{"no part misses", []remedy{{"cqr-r", .85, 0, 6, 0}, {"rcp", .86, 0, 5.5, 0}}, "rcp"},
+		{"no part misses, and no interval ends", []remedy{{"cqr-r", 1, 0, math.NaN(), 0}}, "cqr-r"},
 	} {
 		if got := bestRemedy(current, c.others); got.value != c.want {
 			t.Errorf("%s: %q is advised, want %q", c.name, got.value, c.want)
