@@ -53,9 +53,6 @@ type ConditionalTest struct {
 	ERT *ERT `json:"ert,omitempty"`
 }
 
-// Where describes the rows of Worst within a sentence, for example "where carat > 1.5".
-func (c ConditionalTest) Where() string { return whereIs(c.Part, c.Worst.Name) }
-
 // whereIs describes the rows of the named part.
 func whereIs(part, name string) string {
 	switch part {

@@ -99,7 +99,7 @@ func (g *accumulator) searchMisses(ctx context.Context, c outcomes, coverage *Co
 		truth[k] = covered[at]
 	}
 	found.ert = ertOf(coverage.Nominal, predicted, truth)
-	found.misses = singlePart(g.n, "", numbers(risky))
+	found.misses = singlePart(g.n, "a fifth of the rows", numbers(risky))
 	return found
 }
 

@@ -134,8 +134,6 @@ type Note struct {
 	Advice  string `json:"advice,omitempty"`
 	// Part is set if a guarantee holds on average but fails in some parts of the rows. It
 	// names the kind of part, as in ConditionalTest.Part, or "window" (of time). Option then
-	// names an option that improves the worst part, if there is one: "interval_score" (whose
-	// new value is Value), "sets_by_class", "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`
 	Option string `json:"option,omitempty"`
 	Value  string `json:"value,omitempty"`
@@ -283,7 +281,9 @@ type TargetPoint struct {
 // rows. The example shows how to pass a single block. Without labels or targets, only flags
 // are evaluated. A block may have Groups even if the .attach file is not calibrated by
 // group. The function Rows keeps a few numbers for each row in memory. For at most 10,000
-// rows, it also keeps the features, and the logits or predicted quantiles.
+// rows, it also keeps the features, the logits or predicted quantiles, and the input columns.
+// Input columns are known if the .attach file has a profile and the rows have Inputs of type
+// ood.InputBlock, which featurize.Options.KeepInputs adds.
 func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows, error], o Options) (*Evaluation, error) {
 	if p == nil || p.Bundle() == nil {
 		return nil, errors.New("the predictor is empty: make one with Bundle.Predictor")

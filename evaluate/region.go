@@ -198,7 +198,14 @@ func (c *inputColumns) conditions(searched []int) (all []condition) {
 			cuts = append(cuts, rounded(values[k*len(values)/maxCuts]))
 		}
 		if len(distinct) <= maxCuts {
-			cuts = slices.Clone(distinct)
+			cuts = nil
+			for k, v := range distinct {
+				cut := rounded(v)
+				if cut < v && k+1 < len(distinct) {
+					cut = rounded((v + distinct[k+1]) / 2)
+				}
+				cuts = append(cuts, cut)
+			}
 		}
 		for _, cut := range slices.Compact(cuts) {
 			if len(distinct) > 0 && cut < distinct[len(distinct)-1] {
@@ -210,7 +217,7 @@ func (c *inputColumns) conditions(searched []int) (all []condition) {
 }
 
 // cutDigits is the number of significant digits of a cut.
-const cutDigits = 6
+const cutDigits = 4
 
 // rounded rounds a cut to the digits that a description shows, so that it describes exactly the
 // rows of the region.

@@ -66,14 +66,17 @@ func TestFigures(t *testing.T) {
 		return []evaluate.Rate{{Fraction: v + 1}, {Fraction: v}, {Fraction: v + 2}}
 	}
 	coverage := func(nominal, v float64) evaluate.Coverage {
-		c := evaluate.Coverage{Rate: newRate(nominal, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4)}
+		c := evaluate.Coverage{Rate: newRate(nominal, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4), ByPredictedClass: parts(v + 6), ByWidth: parts(v + 7), BySize: parts(v + 8)}
 		c.MeanWidth = pointer(v + 5)
 		return c
 	}
 	e := &evaluate.Evaluation{
 		Alpha: .05, Level: .9, Rows: 50,
-		Schema:     &schema.Summary{NewGaps: 31, NewCategories: 32, OutOfRange: 33, Changed: 34},
-		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
+		Schema: &schema.Summary{NewGaps: 31, NewCategories: 32, OutOfRange: 33, Changed: 34},
+		Notes:  []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
+		Conditional: []evaluate.ConditionalTest{
+			{Part: "class", Failing: 2}, {Part: "columns", Worst: newRate(.9, 35)}, {Part: "columns", Worst: newRate(.9, 36), Failing: 1}, {Part: "predicted_misses", ERT: &evaluate.ERT{Deviation: 37}},
+		},
 		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
 		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{newRate(.01, 10), newRate(.05, 11)}, PValues: evaluate.Histogram{KSPValue: pointer(12)}},
 		OOD:        &evaluate.OOD{ByAlpha: []evaluate.Rate{newRate(.01, 13), newRate(.05, 14)}, AUROC: 15, FPR95: 16},
@@ -95,6 +98,7 @@ func TestFigures(t *testing.T) {
 		"new_gaps": {31}, "new_categories": {32}, "out_of_range": {33}, "changed_columns": {34},
 		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29}, "worst_window": {35},
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
+		"worst_predicted_class": {206, 306, 406}, "worst_width": {207, 307, 407}, "worst_size": {208, 308, 408}, "worst_columns": {35, 36}, "conditional_failures": {2}, "ert": {37},
 	}
 	got := figuresAt(e, math.NaN())
 	if !reflect.DeepEqual(got, want) {

@@ -34,7 +34,7 @@ type gate struct {
 func gateFigures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "rows", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
-		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "worst_window", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"coverage", "width", "worst_class", "worst_predicted_class", "worst_group", "worst_decile", "worst_width", "worst_size", "worst_columns", "worst_slab", "worst_window", "conditional_failures", "ert", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
 }
@@ -142,12 +142,36 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 			rate("coverage", &c.Rate)
 			add("width", c.MeanWidth)
 			addWorst("worst_class", c.ByClass)
+			addWorst("worst_predicted_class", c.ByPredictedClass)
 			addWorst("worst_group", c.ByGroup)
 			addWorst("worst_decile", c.ByDecile)
+			addWorst("worst_width", c.ByWidth)
+			addWorst("worst_size", c.BySize)
 			rate("worst_slab", c.WorstSlab)
 		}
 	}
+	if math.IsNaN(levelOrAlpha) || levelOrAlpha == e.Level {
+		addConditional(m, e.Conditional)
+	}
 	return m
+}
+
+// addConditional adds the figures of tests of conditional coverage, if there are any.
+func addConditional(m map[string][]float64, tests []evaluate.ConditionalTest) {
+	for _, t := range tests {
+		if m["conditional_failures"] == nil {
+			m["conditional_failures"] = []float64{0}
+		}
+		if t.Failing > 0 {
+			m["conditional_failures"][0]++
+		}
+		if t.Part == "columns" {
+			m["worst_columns"] = append(m["worst_columns"], t.Worst.Fraction)
+		}
+		if t.ERT != nil {
+			m["ert"] = append(m["ert"], t.ERT.Deviation)
+		}
+	}
 }
 
 // parseGates parses the values of --fail-if.
@@ -158,7 +182,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && !isColumnFigure(parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "conditional_failures", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && !isColumnFigure(parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
 		list = append(list, parsed)
@@ -237,6 +261,10 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 				advice = "; it needs --ood"
 			case isColumnFigure(g.figure):
 				advice = "; " + noProfile
+			case slices.Contains([]string{"conditional_failures", "ert"}, g.figure):
+				advice = "; conditional coverage is tested only with at least 50 rows, if the guarantee is not violated and calibration rows have no weights"
+			case g.figure == "worst_columns":
+				advice = "; it needs rows with named columns, a file with a profile of the inputs, and at least 50 rows"
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
 				advice = "; it needs --max-error"
 			}

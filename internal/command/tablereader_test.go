@@ -190,7 +190,7 @@ func TestTablesEvaluated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		net, err := featurize.OpenFor(t.Context(), b, "", featurize.Options{Runtime: featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}})
+		net, err := featurize.OpenFor(t.Context(), b, "", featurize.Options{Runtime: featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}, KeepInputs: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func (b *block) addConditional(e *evaluate.Evaluation, kind string, target int) 
 	b.Tables = append(b.Tables, g)
 	for _, t := range tests {
 		if t.ERT != nil {
-			b.addSentence("coverage deviates from the level by at least %s on average, as a forest predicts it (L1-ERT; ERT of the Brier score %s)", display.Percent(max(0, t.ERT.Deviation)), display.Fixed(t.ERT.ExcessRisk, 4))
+			b.addSentence("ERT: as far as a forest can predict it, coverage deviates from the level by %s percentage points on average (Brier score %s)", display.Fixed(100*t.ERT.Deviation, 1), display.Fixed(t.ERT.ExcessRisk, 4))
 		}
 	}
 }
