@@ -15,6 +15,7 @@ WORDS = {
     "guides/drift.md": "drift shift monitoring change detection martingale e-value",
     "guides/audit.md": "outlier novelty anomaly data cleaning false discovery rate FDR",
     "guides/calibration-data.md": "held-out exchangeable calibration set how many rows",
+    "guides/conditional-coverage.md": "conditional coverage ERT excess risk subgroup fairness worst slab size-stratified Holm",
     "guides/groups.md": "Mondrian conditional coverage fairness subgroup",
     "guides/gates-in-ci.md": "test GitHub Actions continuous integration exit status",
     "guides/export.md": "ONNX JavaScript C# browser deploy",
