@@ -197,6 +197,9 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 			var d calibrate.Distribution // if nothing is known about the target, the zero value samples ±Inf
 			if known[t] && samples > 0 {
 				d = c.distributions[t](bands[t])
+				if weights != nil {
+					d = d.WithWeight(weights[i])
+				}
 			}
 			d.Sample(target.Samples, p.o.Seed, firstDraw+uint64(t))
 		}

@@ -159,8 +159,6 @@ func (b *Bundle) checkWeighted(o PredictOptions) error {
 	switch {
 	case o.Smoothed:
 		option = "Smoothed"
-	case o.Samples != 0:
-		option = "Samples"
 	case o.MaxError != 0:
 		option = "MaxError"
 	case o.VennAbers:

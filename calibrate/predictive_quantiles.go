@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"errors"
 	"math"
 	"sort"
 
@@ -26,22 +25,27 @@ func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distr
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	if q.Weights != nil {
-		return nil, errors.New("predictive distributions cannot have weights: calibrate without weights")
-	}
 	scores := make([]float64, len(q.Y))
 	for i, y := range q.Y {
 		scores[i] = q.levelOf(q.row(i), float64(y))
 	}
-	scores, err := sortedCopy(scores)
+	scores, weighted, err := sortWeighted(scores, q.Weights)
 	if err != nil {
 		return nil, err
+	}
+	var before []float64
+	unit := 1.
+	if weighted != nil {
+		unit = weighted.unit
+		for _, tail := range weighted.tails {
+			before = append(before, weighted.tails[0]-tail)
+		}
 	}
 	return func(quantiles []float32) Distribution {
 		if len(quantiles) != len(q.Levels) {
 			panic("calibrate: levels and quantiles differ in length")
 		}
-		return Distribution{scores, q, quantiles}
+		return Distribution{scores, q, quantiles, before, math.Inf(1), unit}
 	}, nil
 }
 

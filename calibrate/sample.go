@@ -16,8 +16,8 @@ const (
 // Sample fills dst with independent draws from the distribution. It inverts a quantile
 // function that is linear between targets, so all draws lie between the targets of the
 // smallest and the largest calibration score. Each of these two targets has probability
-// 1/(n+1) for n calibration rows. Without calibration rows, draws are ±Inf. row is the row
-// number. Equal seeds and rows give equal draws, whichever other rows are predicted.
+// 1/(n+1) for n calibration rows. Without calibration rows, or if the row alone has all the
+// weight, draws are ±Inf. row is the row number. Equal seeds and rows give equal draws, whichever other rows are predicted.
 //
 // Reference: Devroye (1986), Non-Uniform Random Variate Generation, section II.2.
 func (d Distribution) Sample(dst []float64, seed, row uint64) {
@@ -27,7 +27,7 @@ func (d Distribution) Sample(dst []float64, seed, row uint64) {
 		for level == 0 {
 			level = rng.Float64()
 		}
-		if dst[i] = d.interpolatedQuantile(level); len(d.scores) == 0 {
+		if dst[i] = d.interpolatedQuantile(level); math.IsNaN(dst[i]) {
 			dst[i] = math.Copysign(math.Inf(1), level-.5)
 		}
 	}

@@ -107,7 +107,7 @@ func (g *accumulator) newTargets(n int) error {
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
 		switch {
-		case len(c.Quantiles) == 0 || g.weighted(): // a predictive distribution cannot have weights
+		case len(c.Quantiles) == 0 || g.weighted(): // with weights, levels have no uniform distribution over the calibration rows
 		case c.Groups != nil:
 			parts = c.Quantiles[t].ByGroup(c.Groups)
 		default:
