@@ -244,7 +244,7 @@ func TestWeightsAreRefused(t *testing.T) {
 			return err
 		},
 		"too few weights": func() error { _, err := NewIntervals([]QuantileCalibration{short}, IntervalOptions{}, .1); return err },
-		"a distribution":  func() error { _, err := q.PredictiveSystem(); return err },
+		"a distribution":  func() error { _, err := short.PredictiveSystem(); return err },
 		"smoothed sets":   func() error { _, err := c.Sets(SetOptions{Smoothed: true}, .1); return err },
 		"weights of sets": func() error { _, err := bad.Sets(SetOptions{}, .1); return err },
 		"an error rate":   func() error { _, err := c.Selective(nil, .1); return err },
