@@ -25,7 +25,7 @@ type ClassCalibration struct {
 	Grown  []float64 // total probability of the classes that an ordinal set adds before the true class
 	// Weights holds the weight of each row if new rows come from another distribution: see
 	// WeightedConformal. Sets.WithWeight then sets the weight of a new row. Nil gives all rows
-	// the same weight. Selective refuses weights, and VennAbers ignores them.
+	// the same weight. EstimateError uses weights, Selective refuses them, and VennAbers ignores them.
 	Weights []float64
 }
 
