@@ -46,8 +46,9 @@ var ErrFewErrors = errors.New("too few predictions for calibration rows are wron
 // count the luck of the calibration rows in each block of the isotonic regression, and the
 // luck of the new rows. The lower end starts from the mean of Venn–Abers probabilities, for
 // which each new row counts as right. The upper end starts from the estimate and counts one
-// more calibration row as wrong, which has the largest influence of all. In simulations with 100 to 5,000 calibration rows, an interval of
-// 95 % covered in 94 % to 100 % of draws, also if the new rows were wrong ten times as often.
+// more calibration row as wrong, which has the largest influence of all. In 160 simulations with 100 to 5,000
+// calibration rows, an interval of 95 % covered in 94 % to 100 % of 300 draws. In some of
+// them, the new rows were wrong several times as often as the calibration rows.
 //
 // The error wraps ErrFewErrors if fewer than three calibration rows are wrong.
 //

@@ -30,13 +30,19 @@ type accumulator struct {
 	predicted []int
 	classes   classes
 	targets   []target
-	joint     []outcomes  // one for each level
-	series    *seriesRows // nil unless Options.Series is set
-	regions   regionCounts
-	features  reservoir
-	outputs   reservoir     // logits or quantiles of the rows in features
-	columns   *inputColumns // of the same rows
-	gaps      *attach.GapCounter
+	// unlabelled, vennAbers and levelWeights serve estimates on rows without labels. vennAbers
+	// returns bounds of the probability that a row is right, and is nil if the .attach file has
+	// none.
+	unlabelled   unlabelled
+	vennAbers    func(top float64) (p0, p1 float64)
+	levelWeights []float64   // of the quantile levels of predictors[mainLevel]
+	joint        []outcomes  // one for each level
+	series       *seriesRows // nil unless Options.Series is set
+	regions      regionCounts
+	features     reservoir
+	outputs      reservoir     // logits or quantiles of the rows in features
+	columns      *inputColumns // of the same rows
+	gaps         *attach.GapCounter
 	// used counts the evaluated rows that are also fit rows (used[0]) or calibration rows
 	// (used[1]). Both counts stay 0 if the .attach file has no hashes of its rows.
 	used [2]rowhash.Matches
@@ -82,6 +88,10 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 		if g.series, err = newSeries(p, *o.Series); err != nil {
 			return nil, err
 		}
+	}
+	g.levelWeights = levelWeights(g.predictors[g.mainLevel].Options().Levels)
+	if c := p.Bundle().Calibration.TrueClasses; len(c.Labels) > 0 {
+		g.vennAbers = c.VennAbers()
 	}
 	return g, g.regions.start(p)
 }
@@ -137,6 +147,7 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	var scaling rows.Scaling
 	scaling.Mean, scaling.Deviation = g.bundle.Scaling()
 	x := scaling.Apply(r.Features)
+	g.addUnlabelled(main, logits, x)
 	for i := range main {
 		g.features.add(rows.Row(x, i))
 		g.outputs.add(outputsOf(main[i], logits, i))
@@ -171,9 +182,15 @@ func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	if g.bundle.Base.Task != attach.Classification || c == 0 {
 		return nil
 	}
-	for i, label := range r.Labels {
+	return checkLabels(r.Labels, c, g.n)
+}
+
+// checkLabels returns an error if a label is not one of c classes. The number of the first row
+// is first.
+func checkLabels(labels []int, c, first int) error {
+	for i, label := range labels {
 		if label < 0 || label >= c {
-			return fmt.Errorf("row %d: label %d is out of range: the model has %d classes, numbered from 0", g.n+i, label, c)
+			return fmt.Errorf("row %d: label %d is out of range: the model has %d classes, numbered from 0", first+i, label, c)
 		}
 	}
 	return nil
@@ -205,6 +222,7 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	} else {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
+	e.ErrorEstimate = g.estimateErrors(e)
 	if g.series != nil {
 		var err error
 		if e.Series, err = g.series.evaluations(ctx, g); err != nil {
@@ -213,6 +231,12 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	}
 	g.addNotes(e)
 	e.noteSeries()
+	if g.o.Labelled != nil {
+		var err error
+		if e.FewLabels, err = g.evaluateFewLabels(ctx, e); err != nil {
+			return nil, err
+		}
+	}
 	if !g.weighted() { // because tests of parts know only rows with equal weights
 		g.findFailingParts(ctx, e)
 	}

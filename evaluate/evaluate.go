@@ -25,6 +25,10 @@ type Options struct {
 	// OOD yields out-of-distribution rows, which should be flagged. They need no labels. Nil
 	// means that there are none.
 	OOD iter.Seq2[attach.Rows, error]
+	// Labelled yields a few rows with labels or targets, drawn at random from the same source as
+	// the evaluated rows, which then need none. They are for Evaluation.FewLabels. Nil means
+	// that there are none.
+	Labelled iter.Seq2[attach.Rows, error]
 	// Levels are additional levels of intervals and sets. Alphas are additional false-alarm
 	// rates; nil means 0.01, 0.05 and 0.1.
 	Levels, Alphas []float64
@@ -80,6 +84,10 @@ type Evaluation struct {
 	// is nil without Options.Series.
 	Series []Series `json:"series,omitempty"`
 	OOD    *OOD     `json:"ood,omitempty"`
+	// ErrorEstimate estimates the error rate of a classifier if the rows have no labels.
+	// FewLabels estimates errors from Options.Labelled.
+	ErrorEstimate *ErrorEstimate `json:"error_estimate,omitempty"`
+	FewLabels     *FewLabels     `json:"few_labels,omitempty"`
 	// Schema describes the input columns that differ from the fit rows. It is nil without
 	// Options.Schema.
 	Schema *schema.Summary `json:"schema,omitempty"`

@@ -72,14 +72,18 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		add("", "the %s have weights and are worth %.0f rows with equal weights, so verdicts are approximate", rows.Count(e.CalibrationRows, "calibration row"), e.EffectiveSampleSize)
 	}
 	switch {
+	case e.ErrorEstimate != nil && e.ErrorEstimate.Error != nil || g.o.Labelled != nil && e.Task == attach.Classification && g.labels == nil:
+		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is only estimated")
 	case e.Task == attach.Classification && g.labels == nil:
 		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is unknown")
 	case e.Task == attach.Classification && e.Classifier == nil:
 		add("give logits to see more", "the rows have no logits, so accuracy is unknown")
+	case e.Task == attach.Regression && g.targets == nil && g.o.Labelled != nil:
+		add("give targets, so that intervals are tested", "the rows have no targets, so errors are only estimated")
 	case e.Task == attach.Regression && g.targets == nil && g.bundle.IntervalModel == nil:
-		add("give targets, so that errors are measured", "the rows have no targets, so the errors of the model are unknown")
+		add("give targets, so that errors are measured, or a few labelled rows, from which they are estimated", "the rows have no targets, so the errors of the model are unknown")
 	case e.Task == attach.Regression && g.targets == nil:
-		add("give targets, so that intervals are tested", "the rows have no targets, so the coverage of intervals is unknown")
+		add("give targets, so that intervals are tested, or a few labelled rows, from which errors are estimated", "the rows have no targets, so the errors of the model and the coverage of intervals are unknown")
 	}
 	if e.Flags == nil {
 		add("", "the .attach file has no detector: nothing is flagged")

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -31,6 +32,8 @@ type evaluateFlags struct {
 	options       evaluate.Options
 	time          string // name of the column of times
 	delay, window int
+	labelled      string
+	labelRows     inputs.Slice
 }
 
 func evaluateCommand() *cli.Command {
@@ -38,8 +41,11 @@ func evaluateCommand() *cli.Command {
 	features, model := f.bundleOptions()
 	noTime := noEffect("without --time", func() bool { return f.time == "" })
 	f.table = join(table{
-		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows with labels or targets, used neither to train nor to calibrate; see `attach help inputs`"},
-		{name: "y", dest: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targetConflict()}},
+		{name: "x", dest: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows, used neither to train nor to calibrate; without labels, errors of a classifier are estimated; see `attach help inputs`"},
+		{name: "y", dest: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, or of --labelled if that is given, if it does not hold them", conflicts: []conflict{f.targetConflict()}},
+		{name: "labelled", dest: &f.labelled, file: rowFile, usage: "INPUTS: a few rows with labels or targets, drawn at random from the source of --x, whose own labels are then not read; they estimate the errors on all rows",
+			conflicts: []conflict{{when: func() bool { return f.time != "" }, reason: "cannot be combined with --time, which needs the targets of --x"}}},
+		sliceOption("labelled-rows", "--labelled", &f.labelRows, noEffect("without --labelled", func() bool { return f.labelled == "" })),
 		{name: "ood", dest: &f.oodPath, file: rowFile, usage: "INPUTS: out-of-distribution rows, to measure how many are detected", conflicts: []conflict{noDetector()}},
 		sliceOption("ood-rows", "--ood", &f.oodRows, noEffect("without --ood", func() bool { return f.oodPath == "" })),
 	}.inGroup(groupData), features, table{
@@ -118,6 +124,8 @@ func (f *evaluateFlags) run(c *cli.Context) error {
 	return cmp.Or(err, checkGates(f.gates, e, untestedGuarantee(m.Bundle, e)))
 }
 
+var errNoLabels = errors.New("the labelled rows have no labels or targets; name their column with --target, or pass --y")
+
 // evaluate reads the rows and tests the guarantees on them.
 func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(m.stderr, "evaluate")
@@ -126,15 +134,7 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 	if f.time != "" && inputs.IsTable(f.x) && m.Bundle.Base.Columns == nil {
 		m.Inputs.Ignore = append(slices.Clone(m.Inputs.Ignore), f.time)
 	}
-	rows, err := m.OpenRows(ctx, f.x, f.y, f.rows)
-	if err != nil {
-		return nil, err
-	}
-	leftOut := m.LeftOut
-	if rows.Known.DropReason != nil {
-		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.Known.DropReason)
-	}
-	n, done := rows.N, 0
+	n, done := 0, 0
 	withProgress := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {
 			for r, err := range blocks {
@@ -150,6 +150,41 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 		}
 	}
 	o := f.options
+	openLabelled := func(path string, slice inputs.Slice) (*modelrows.Rows, error) {
+		rows, err := m.OpenRows(ctx, path, f.y, slice)
+		if err == nil && rows.Known.DropReason != nil {
+			err = inputs.InFile(cmp.Or(f.y, path), rows.Known.DropReason)
+		}
+		if err != nil {
+			return nil, err
+		}
+		n += rows.N
+		return rows, nil
+	}
+	var rows *modelrows.Rows
+	var err error
+	var leftOut string
+	if f.labelled == "" {
+		rows, err = openLabelled(f.x, f.rows)
+		leftOut = m.LeftOut
+	} else {
+		var labelled *modelrows.Rows
+		if labelled, err = openLabelled(f.labelled, f.labelRows); err != nil {
+			return nil, err
+		}
+		if labelled.Known.Labels == nil && labelled.Known.Targets.Cols == 0 {
+			return nil, inputs.InFile(cmp.Or(f.y, f.labelled), errNoLabels)
+		}
+		leftOut = m.LeftOut
+		o.Labelled = withProgress(f.labelled, labelled.Blocks(true))
+		m.Classes, m.Inputs.Labels, m.Inputs.NoTargets, m.Inputs.TargetOptional, m.Unlabelled = nil, false, true, true, true
+		if rows, err = m.OpenRows(ctx, f.x, "", f.rows); err == nil {
+			n += rows.N
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	o.Schema = rows.Schema
 	if f.time != "" {
 		times, err := f.times(ctx, rows)
@@ -168,7 +203,7 @@ func (f *evaluateFlags) evaluate(ctx context.Context, m *openedBundle, predictor
 		n += oodInput.N
 		o.OOD = withProgress(f.oodPath, oodInput.Blocks(false))
 	}
-	e, err := evaluate.Rows(ctx, predictor, withProgress(f.x, rows.Blocks(true)), o)
+	e, err := evaluate.Rows(ctx, predictor, withProgress(f.x, rows.Blocks(f.labelled == "")), o)
 	if o.Series != nil {
 		err = inputs.InFile(f.x, err)
 	}

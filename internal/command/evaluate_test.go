@@ -84,6 +84,7 @@ func TestFigures(t *testing.T) {
 			Accuracy: rate(17), AccuracyUnflagged: rate(18), Uncalibrated: evaluate.Reliability{NLL: pointer(19), ECE: 20}, Calibrated: &evaluate.Reliability{NLL: pointer(21), ECE: 22},
 			AURC: 23, Accepted: rate(24), SelectiveError: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
 		},
+		ErrorEstimate: &evaluate.ErrorEstimate{Error: pointer(41), AllHigh: pointer(42)},
 		Targets: []evaluate.Target{
 			{RMSE: pointer(26), MAE: pointer(27), R2: pointer(28), CRPS: pointer(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
 			{RMSE: pointer(30), Coverage: []evaluate.Coverage{coverage(.9, 400)}},
@@ -100,9 +101,15 @@ func TestFigures(t *testing.T) {
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 		"worst_predicted_class": {206, 306, 406}, "worst_width": {207, 307, 407}, "worst_size": {208, 308, 408}, "worst_columns": {35, 36}, "conditional_failures": {2}, "ert": {37},
 	}
+	want["estimated_error"], want["estimated_error_high"] = []float64{41}, []float64{42}
 	got := figuresAt(e, math.NaN())
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("figures are %v, want %v", got, want)
+	}
+	e.FewLabels = &evaluate.FewLabels{Figures: []evaluate.PoweredFigure{{Name: "error_rate", Value: 43, High: 44}, {Name: "mae", Value: 45}, {Name: "rmse", Value: 46}}}
+	want["estimated_error"], want["estimated_error_high"], want["estimated_mae"], want["estimated_rmse"] = []float64{43}, []float64{44}, []float64{45}, []float64{46}
+	if got := figuresAt(e, math.NaN()); !reflect.DeepEqual(got, want) {
+		t.Errorf("with few labels, figures are %v, want %v", got, want)
 	}
 	if names := slices.Sorted(slices.Values(gateFigures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("figures are %v", names)

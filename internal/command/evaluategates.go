@@ -35,6 +35,7 @@ func gateFigures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "rows", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
 		"coverage", "width", "worst_class", "worst_predicted_class", "worst_group", "worst_decile", "worst_width", "worst_size", "worst_columns", "worst_slab", "worst_window", "conditional_failures", "ert", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"estimated_error", "estimated_error_high", "estimated_rmse", "estimated_mae",
 		"new_gaps", "new_categories", "out_of_range", "changed_columns",
 	}
 }
@@ -98,6 +99,20 @@ func figuresAt(e *evaluate.Evaluation, levelOrAlpha float64) map[string][]float6
 		flagged("detection_rate", o.ByAlpha)
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
+	}
+	if f := e.FewLabels; f != nil {
+		for _, p := range f.Figures {
+			switch p.Name {
+			case "error_rate":
+				add("estimated_error", &p.Value)
+				add("estimated_error_high", &p.High)
+			default:
+				add("estimated_"+p.Name, &p.Value)
+			}
+		}
+	} else if u := e.ErrorEstimate; u != nil {
+		add("estimated_error", u.Error)
+		add("estimated_error_high", u.AllHigh)
 	}
 	if s := e.Schema; s != nil {
 		for name, n := range columnFigures(*s) {
@@ -182,7 +197,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, invalidGate(text, parsed.figure, gateFigures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "conditional_failures", "nll", "width", "rmse", "mae", "r2", "crps"}, parsed.figure) && !isColumnFigure(parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "rows", "conditional_failures", "nll", "width", "rmse", "mae", "r2", "crps", "estimated_rmse", "estimated_mae"}, parsed.figure) && !isColumnFigure(parsed.figure) && (parsed.bound < 0 || parsed.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, parsed.figure)
 		}
 		list = append(list, parsed)
@@ -259,6 +274,10 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
 				advice = "; it needs --ood"
+			case strings.HasPrefix(g.figure, "estimated_") && e.ErrorEstimate != nil:
+				advice = "; " + e.ErrorEstimate.Reason
+			case strings.HasPrefix(g.figure, "estimated_"):
+				advice = "; errors are estimated for a classifier if the rows have no labels, and for any model with --labelled"
 			case isColumnFigure(g.figure):
 				advice = "; " + noProfile
 			case slices.Contains([]string{"conditional_failures", "ert"}, g.figure):

@@ -77,6 +77,8 @@ func topics() []topic {
 				{"conditional_failures", "number of ways to divide the rows in which a part is covered too rarely, by more than chance"},
 				{"ert", "mean deviation of the coverage from the level, as a forest predicts it from the features; 0.02 is 2 percentage points"},
 				{"rmse, mae, r2, crps", "errors of a regressor; with several targets the gate holds for each"},
+				{"estimated_error, estimated_error_high", "estimated error rate: without labels, of the rows that are not flagged, and with --labelled, of all; and the upper end for all rows, flagged ones counted as wrong without --labelled"},
+				{"estimated_rmse, estimated_mae", "with --labelled: estimated errors of a regressor"},
 				{"discoveries, outliers_lower_bound, flagged", "of an audit: a number of inputs, or a fraction of all if the bound is between 0 and 1"},
 				{"fdp_upper_bound, shift", "of an audit: the bound on the false discovery proportion, and the p-value of a shift"},
 			},

@@ -66,6 +66,9 @@ func evaluationBlocks(e *evaluate.Evaluation) []block {
 			blocks = append(blocks, setsBlock(e))
 		}
 	}
+	if e.ErrorEstimate != nil || e.FewLabels != nil {
+		blocks = append(blocks, unlabelledBlock(e))
+	}
 	for i := range e.Targets {
 		blocks = append(blocks, targetBlock(e, i))
 	}
@@ -98,6 +101,9 @@ func evaluationFacts(e *evaluate.Evaluation) []Fact {
 	}
 	if e.OOD != nil {
 		add(rateAt(e.OOD.ByAlpha, e.Alpha), fmt.Sprintf("of OOD rows detected at alpha %g", e.Alpha))
+	}
+	if u := e.ErrorEstimate; u != nil && u.Error != nil {
+		facts = append(facts, Fact{display.Percent(1 - *u.Error), "estimated accuracy of rows not flagged"})
 	}
 	if c := e.Classifier; c != nil {
 		add(c.Accuracy, "accuracy of the model")
