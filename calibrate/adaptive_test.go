@@ -124,16 +124,65 @@ func TestAdaptiveAgreesWithMAPIE(t *testing.T) {
 
 // jumpingScores returns the absolute errors of one-step forecasts of an autoregressive series.
 // The standard deviation of its noise jumps every 500 rows. During the first 500 rows it is 1.
-func jumpingScores(rng *rand.Rand, n int) []float64 {
+func jumpingScores(rng *rand.Rand, n int) []float64 { return scoresWithJumps(rng, n, 500) }
+
+// scoresWithJumps is jumpingScores with jumps after another number of rows.
+func scoresWithJumps(rng *rand.Rand, n, every int) []float64 {
 	deviations := []float64{1, 3, 0.5, 2, 4}
 	scores := make([]float64, n)
 	before := 0.
 	for i := range scores {
-		y := 0.8*before + deviations[i/500%len(deviations)]*rng.NormFloat64()
+		y := 0.8*before + deviations[i/every%len(deviations)]*rng.NormFloat64()
 		scores[i] = math.Abs(y - 0.7*before) // the forecast has a wrong coefficient, so errors depend on each other
 		before = y
 	}
 	return scores
+}
+
+// BenchmarkAdaptiveLate reports coverage if many rows wait for their targets, for the table in
+// docs/guides/late-targets.md: over all rows, over the worst block of 500 rows, and the
+// fraction of infinite and empty intervals.
+func BenchmarkAdaptiveLate(b *testing.B) {
+	const n, calibration, block = 20000, 500, 500
+	scores := scoresWithJumps(rand.New(rand.NewPCG(1, 1)), calibration+n, 2500)
+	for _, c := range []struct {
+		waiting int
+		step    float64
+	}{{1, .005}, {30, .005}, {30, .001}, {300, .005}, {300, .0002}} {
+		b.Run(fmt.Sprintf("waiting=%d/step=%v", c.waiting, c.step), func(b *testing.B) {
+			for b.Loop() {
+				a, err := calibrate.NewAdaptive(scores[:calibration], calibrate.AdaptiveOptions{Alpha: .1, Steps: []float64{c.step}, Window: 200})
+				if err != nil {
+					b.Fatal(err)
+				}
+				covered, useless := make([]float64, n/block), 0.
+				for i, score := range scores[calibration:] {
+					_, threshold, err := a.Next(strconv.Itoa(i))
+					if err != nil {
+						b.Fatal(err)
+					}
+					if score <= threshold {
+						covered[i/block] += 1. / block
+					}
+					if math.IsInf(threshold, 0) || threshold < 0 {
+						useless += 1. / n
+					}
+					if due := i - c.waiting + 1; due >= 0 {
+						if _, err := a.Feedback(strconv.Itoa(due), scores[calibration+due]); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				mean := 0.
+				for _, v := range covered {
+					mean += v * block / n
+				}
+				b.ReportMetric(mean, "coverage")
+				b.ReportMetric(slices.Min(covered), "worst")
+				b.ReportMetric(useless, "useless")
+			}
+		})
+	}
 }
 
 // missBound returns the proven bound on the difference of the fraction of misses from α, for n

@@ -160,6 +160,7 @@ func FuzzREST(f *testing.F) {
 		`{"parameters": {"alpha": null}, "inputs": [{"name": "x", "datatype": "INT8", "shape": [3], "data": null, "parameters": {"binary_data_size": 3}}], "outputs": [{"name": "flag", "parameters": null}]}abc`,
 		`{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1], "parameters": {"binary_data_size": null}}], "outputs": [{"name": null}]}`,
 		`{"inputs": [{"name": "b", "datatype": "BOOL", "shape": [2], "data": [true, false]}]}`,
+		`{"id": "a", "parameters": {"cancel": true}, "inputs": [{"name": "row", "datatype": "INT64", "shape": [1], "data": [1]}, {"name": "target", "datatype": "FP64", "shape": [1, 1], "data": [[1e40]]}]}`,
 	} {
 		f.Add([]byte(seed), strings.LastIndex(seed, "}")+1)
 	}
