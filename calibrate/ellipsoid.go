@@ -16,11 +16,12 @@ import (
 //
 // An ellipsoid is centred at the medians of the row. Its size in the direction of each target
 // is proportional to the row's spread of this target: the distance between its quantiles 0.1
-// and 0.9. The shape is the same for all rows: it comes from second moments of the errors, in
-// units of the spreads. Rows with very large errors weigh less. Half of the calibration rows,
-// drawn by a seed, give the shape, and the other half calibrates the radius. Given the shape,
-// the scores of this half and of a new row are exchangeable, so the guarantee is exact: a row is
-// covered with probability ⌈(1−α)(n+1)⌉/(n+1) for n rows in this half, if scores do not tie.
+// and 0.9, plus a fifth of the median distance. The shape is the same for all rows: it comes
+// from second moments of the errors, in units of the spreads. Rows with very large errors weigh
+// less. Half of the calibration rows, drawn by a seed, give the shape, and the other half
+// calibrates the radius. Given the shape, the scores of this half and of a new row are
+// exchangeable, so the guarantee is exact: a row is covered with probability ⌈(1−α)(n+1)⌉/(n+1)
+// for n rows in this half, if scores do not tie.
 //
 // References: Johnstone & Cox (2021), Conformal Uncertainty Sets for Robust Optimization;
 // Messoudi, Destercke & Rousseau (2022), Ellipsoidal Conformal Inference for Multi-target
@@ -30,7 +31,7 @@ import (
 type Ellipsoids struct {
 	alpha, weight float64
 	targets       []QuantileCalibration // the rows that calibrate the radius
-	smallest      []float64             // the smallest spread of each target
+	added         []float64             // what is added to the spread of each target
 	shape         [][]float64
 	scores        []float64          // in increasing order
 	weighted      *WeightedConformal // the same scores with their weights; nil without weights
@@ -39,9 +40,10 @@ type Ellipsoids struct {
 const (
 	// ellipsoidTail is the level of the lower of the two quantiles whose distance is the spread.
 	ellipsoidTail = 0.1
-	// smallestSpread is the smallest spread of a row, as a fraction of the median spread. A
-	// spread of 0, for example of a forest's leaf with equal targets, would allow no error.
-	smallestSpread = 0.05
+	// addedSpread is the fraction of the median spread that is added to the spread of each row.
+	// Predicted spreads are noisy, and a spread of 0, for example of a forest's leaf with equal
+	// targets, would allow no error.
+	addedSpread = 0.2
 	// noError is the second moment of a target without errors. It makes the ellipsoid a millionth
 	// of a spread wide in this direction.
 	noError = 1e-12
@@ -95,7 +97,7 @@ func newEllipsoids(shaping, calibrating []QuantileCalibration, alpha float64) (e
 	return e, err
 }
 
-// fitShape sets the smallest spreads and the shape from the errors of rows.
+// fitShape sets the added spreads and the shape from the errors of rows.
 func (e *Ellipsoids) fitShape(targets []QuantileCalibration) error {
 	d, n := len(targets), min(len(targets[0].Y), maxShapeRows)
 	scaled := make([][]float64, n) // the errors of each row, in units of its spreads
@@ -108,19 +110,19 @@ func (e *Ellipsoids) fitShape(targets []QuantileCalibration) error {
 			spreads[i], scaled[i][t] = q.spread(q.row(i)), float64(q.Y[i])-q.quantile(q.row(i), .5)
 			squares += scaled[i][t] * scaled[i][t]
 		}
-		smallest := 0.
+		added := 0.
 		if n > 0 {
-			smallest = smallestSpread * slices.Sorted(slices.Values(spreads))[n/2]
-			if smallest == 0 {
-				smallest = math.Sqrt(squares / float64(n))
+			added = addedSpread * slices.Sorted(slices.Values(spreads))[n/2]
+			if added == 0 {
+				added = math.Sqrt(squares / float64(n))
 			}
 		}
-		if smallest == 0 { // there are no rows, or they have no errors
-			smallest = 1
+		if added == 0 { // there are no rows, or they have no errors
+			added = 1
 		}
-		e.smallest = append(e.smallest, smallest)
+		e.added = append(e.added, added)
 		for i := range n {
-			scaled[i][t] /= max(spreads[i], smallest)
+			scaled[i][t] /= spreads[i] + added
 		}
 	}
 	// The weights are those of a Student t distribution, so that no row dominates the shape.
@@ -210,7 +212,7 @@ func (e Ellipsoids) Predict(quantiles [][]float32) Ellipsoid {
 func (e Ellipsoids) PredictRadius(quantiles [][]float32, radius float64) Ellipsoid {
 	out := Ellipsoid{Centre: make([]float64, len(e.targets)), Spread: make([]float64, len(e.targets)), Shape: e.shape, Radius: radius}
 	for t, q := range e.targets {
-		out.Centre[t], out.Spread[t] = q.quantile(quantiles[t], .5), max(q.spread(quantiles[t]), e.smallest[t])
+		out.Centre[t], out.Spread[t] = q.quantile(quantiles[t], .5), q.spread(quantiles[t])+e.added[t]
 		if !isFinite(out.Centre[t]) || !isFinite(out.Spread[t]) {
 			out.Radius = math.Inf(1)
 		}

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 rng = np.random.default_rng(3)
 d, shaping, calibrating, new, alpha = 3, 20, 39, 30, 0.4
 n = shaping + calibrating + new
-spread = np.float32(rng.choice([0, 0.5, 1, 4], (n, d)))  # a spread of 0 becomes the smallest one
+spread = np.float32(rng.choice([0, 0.5, 1, 4], (n, d)))
 grain = lambda v: np.float32(np.round(v * 16) / 16)
 median = grain(rng.normal(0, 2, (n, d)))
 mixing = np.array([[1, 0, 0], [0.8, 0.5, 0], [-0.3, 0.6, 0.4]])
@@ -27,8 +27,7 @@ grid = np.stack([median - spread / 4, median, median + 3 * spread / 4], -1)
 median, y, q = grid[..., 1].astype(float), y.astype(float), grid.astype(float)
 width = q[..., 2] - q[..., 0]
 first, second, third = slice(0, shaping), slice(shaping, shaping + calibrating), slice(shaping + calibrating, n)
-smallest = 0.05 * np.sort(width[first], 0)[shaping // 2]
-scale = np.maximum(width, smallest)
+scale = width + 0.2 * np.sort(width[first], 0)[shaping // 2]
 z = (y - median) / scale
 kept = np.where(np.eye(d) == 1, 1, shaping / (shaping + d))
 weights = np.ones(shaping)
