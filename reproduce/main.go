@@ -25,6 +25,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/monitor"
 	"github.com/attach-uncertainty/attach/reproduce/pictures"
 	"github.com/attach-uncertainty/attach/reproduce/reasons"
+	"github.com/attach-uncertainty/attach/reproduce/regions"
 	"github.com/attach-uncertainty/attach/reproduce/selection"
 	"github.com/attach-uncertainty/attach/reproduce/sets"
 	"github.com/attach-uncertainty/attach/reproduce/shift"
@@ -37,7 +38,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
 }
 
 func main() {
