@@ -59,7 +59,7 @@ func ways() []way {
 	return []way{
 		{"interval model learns from fit rows", intervals("fit")},
 		{"interval model learns from half of the calibration rows", intervals("calibration")},
-		{"default choice between the two", intervals("")},
+		{"default choice of what teaches the interval model", intervals("")},
 		{"density-ratio weights, shift of 0.5", drawCovariate},
 		{"label-shift weights", drawLabels},
 	}
