@@ -67,7 +67,7 @@ func evaluateCommand() *cli.Command {
 		Usage:     "test on labelled rows whether the guarantees of a .attach file are met",
 		UsageText: "attach evaluate M.attach --x LABELLED [--ood INPUTS] [--report page.html]",
 		Description: "Tests each guarantee on rows that the file has not seen: the false-alarm rate, and the coverage of intervals or prediction sets. A guarantee is *violated* if a result this bad has a probability below 1 % when it holds, and otherwise *met*. It says *too few rows* if a rate twice as high could pass unnoticed.\n\n" +
-			"It also names limits: classes, groups or deciles of the predictions for which the guarantee on average does not hold. Accuracy, calibration, errors and widths follow. If the rows have no labels, the error rate of a classifier is estimated from its confidence; --labelled estimates errors from a few labelled rows.",
+			"It also names limits: classes, groups, deciles of the predictions or regions of the input columns for which the guarantee on average does not hold, and an option that helps. Accuracy, calibration, errors and widths follow. If the rows have no labels, the error rate of a classifier is estimated from its confidence; --labelled estimates errors from a few labelled rows.",
 		CustomHelpTemplate: `# are the guarantees met, and how many letters are detected?
 attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz
 # a page with plots
