@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
@@ -17,7 +18,7 @@ import (
 )
 
 // format is the newest format version that this package reads.
-const format = 6
+const format = 7
 
 // Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
@@ -56,8 +57,9 @@ type Bundle struct {
 	IntervalModel *Fitted // predicts quantiles of the targets; nil if there is none
 	Calibration   Calibration
 
-	scaling rows.Scaling // mean and deviation of each feature; empty unless Base.Standardised
-	cells   emptyCells
+	foldModels []*fitting.Scorer // the interval model of each of Calibration.Folds
+	scaling    rows.Scaling      // mean and deviation of each feature; empty unless Base.Standardised
+	cells      emptyCells
 }
 
 // Base describes a base model and the tensors that features and logits are read from.
@@ -227,6 +229,9 @@ type Calibration struct {
 	// Groups holds the group of each of the IntervalRows calibration rows. It is nil unless
 	// intervals are calibrated by group.
 	Groups []string `json:"-"`
+	// Folds holds the fold of each calibration row, counted from 0, if intervals are
+	// cross-fitted: see FitOptions.IntervalFit. It is nil otherwise.
+	Folds []int `json:"-"`
 	// Weights holds the weight of each calibration row, in row order. It is nil without
 	// FitOptions.TargetRows. Quantiles holds the weights of the IntervalRows rows too. The weight
 	// of a new row comes from one of two sources. Ratio computes it from the features, which are
@@ -254,7 +259,11 @@ func (b *Bundle) Guarantee() string {
 		if b.Calibration.Weights != nil {
 			return "guarantees hold approximately for inputs like the target rows, because the weights of the calibration rows are estimated, if the model was not trained on the calibration rows"
 		}
-		return "guarantees hold for inputs that are exchangeable with the calibration rows, if the model was not trained on these"
+		text := "guarantees hold for inputs that are exchangeable with the calibration rows, if the model was not trained on these"
+		if c := b.Calibration; c.Folds != nil {
+			text += fmt.Sprintf("; intervals are cross-fitted, so their coverage is guaranteed to be at least %s, and is about %s in practice", display.Percent(c.LeastCoverage(c.Level)), display.GivenPercent(c.Level))
+		}
+		return text
 	case rows.SplitOff:
 		var effects []string
 		if b.IntervalModel != nil || len(b.Calibration.TrueClasses.Labels) > 0 {

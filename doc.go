@@ -42,6 +42,7 @@
 //	weights.npy     the weight
 //	interval_weights.npy
 //	                the weights of the rows that calibrate intervals, if not all do
+//	folds.npy       the fold, if the intervals are cross-fitted
 //	ratio.npy       the coefficients and the intercept of the logarithm of the density
 //	                ratio, which is the weight of a new row
 //	fit_hashes.npy, cal_hashes.npy
@@ -70,6 +71,8 @@
 //   - Format 4 adds intervals that only some of the calibration rows calibrate.
 //   - Format 5 adds weights of calibration rows.
 //   - Format 6 adds the nonconformity score of intervals.
+//   - Format 7 adds cross-fitted intervals: the fold of each calibration row, and one interval
+//     model for each fold.
 //
 // Two things never change: the zip contains manifest.json, and it has "format" at its top level.
 //

@@ -110,8 +110,11 @@ type FitOptions struct {
 	SkipIntervals  bool
 	// IntervalFit says what the interval model learns from: "fit", the rows of Batch;
 	// "surrogate", the same rows with the predictions of a surrogate model that has not seen
-	// them; or "calibration", a random half of the calibration rows, which then do not
-	// calibrate intervals. By default, Fit chooses: see there.
+	// them; "calibration", a random half of the calibration rows, which then do not calibrate
+	// intervals; or "cross", all calibration rows, which also calibrate: 10 models learn from
+	// nine tenths of them each, and calibrate.CrossIntervals combines them. This suits few
+	// calibration rows, but less is guaranteed: see Calibration.LeastCoverage. By default, Fit
+	// chooses between the first two: see there.
 	IntervalFit string
 	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none: see
 	// calibrate.IntervalOptions. By default, Fit chooses it with the interval model, and it is

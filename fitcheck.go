@@ -62,7 +62,7 @@ func (in FitOptions) check() error {
 			return err
 		}
 	}
-	if err := cmp.Or(in.checkGroups(intervals), in.checkTargetRows()); err != nil {
+	if err := cmp.Or(in.checkGroups(intervals), in.checkTargetRows(), in.checkCross()); err != nil {
 		return err
 	}
 	if in.Cal.Len() == 0 && in.CalTargets.Rows == 0 {

@@ -17,6 +17,10 @@ import (
 // model, only the others calibrate it, and Calibration.NInterval is their number.
 func (b *Bundle) fitIntervalModel(ctx context.Context, in *FitOptions, d rowSplit) (*fitting.Scorer, rowSplit, error) {
 	c := &b.Calibration
+	if in.IntervalFit == "cross" {
+		fitted, err := b.crossFit(ctx, *in, d)
+		return fitted, d, err
+	}
 	mayRetain := in.MayRetain || d.heldOut == rows.SplitOff
 	var l learningRows
 	if in.IntervalFit == "calibration" {

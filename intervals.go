@@ -15,8 +15,9 @@ import (
 // groups, it holds that for all rows.
 type groupCalibration struct {
 	calibrate.Intervals
-	ellipsoids    *calibrate.Ellipsoids // nil unless they are requested
-	reach         []float64             // for each target, the magnitude above which quantiles carry no information
+	ellipsoids    *calibrate.Ellipsoids    // nil unless they are requested
+	cross         calibrate.CrossIntervals // replaces Intervals for cross-fitted rows
+	reach         []float64                // for each target, the magnitude above which quantiles carry no information
 	distributions []func(quantiles []float32) calibrate.Distribution
 }
 
@@ -65,6 +66,11 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*gr
 		}
 		c.ellipsoids = &ellipsoids
 	}
+	if folds := p.bundle.Calibration.Folds; folds != nil && len(targets[0].Y) > 0 {
+		if c.cross, err = calibrate.NewCrossIntervals(targets, folds, o, 1-p.o.Level); err != nil {
+			return nil, err
+		}
+	}
 	for _, q := range targets {
 		c.reach = append(c.reach, quantile.Reach(q.Levels, q.Grid, q.Y))
 		if p.o.Samples == 0 {
@@ -81,7 +87,8 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*gr
 
 // Intervals returns the calibrated intervals of a group, or of all rows for "" if there are no
 // groups. For a group without calibration rows, intervals are infinite. It panics without a
-// calibrated interval model.
+// calibrated interval model. For cross-fitted rows (see Calibration.Folds), these intervals have
+// no guarantee, because Predict uses calibrate.CrossIntervals instead.
 func (p *Predictor) Intervals(group string) calibrate.Intervals {
 	return p.calibrationOf(group).Intervals
 }
@@ -107,8 +114,8 @@ func (b *Bundle) checkIntervals(o PredictOptions) error {
 	case o.Region != "" && o.Side != "":
 		return errors.New("a region has two ends for each target: choose a region or a side")
 	}
-	if o.Region != conformal.Ellipsoid {
-		return nil
+	if err := b.Calibration.checkCross(o); err != nil || o.Region != conformal.Ellipsoid {
+		return err
 	}
 	switch {
 	case len(b.Calibration.Quantiles) < 2:

@@ -17,17 +17,19 @@ import (
 
 // manifest holds the content of manifest.json.
 type manifest struct {
-	Format      int             `json:"format"`
-	Library     library         `json:"library"`
-	Model       Base            `json:"model"`
-	Preprocess  json.RawMessage `json:"preprocess,omitempty"`
-	Layout      string          `json:"layout,omitempty"`
-	Text        *Text           `json:"text,omitempty"`
-	Detector    *methodEntry    `json:"detector,omitempty"`
-	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
-	Calibration calibration     `json:"calibration"`
-	Cells       map[string]any  `json:"cells,omitempty"` // saved state of emptyCells
-	Arrays      []arrayEntry    `json:"arrays"`
+	Format     int             `json:"format"`
+	Library    library         `json:"library"`
+	Model      Base            `json:"model"`
+	Preprocess json.RawMessage `json:"preprocess,omitempty"`
+	Layout     string          `json:"layout,omitempty"`
+	Text       *Text           `json:"text,omitempty"`
+	Detector   *methodEntry    `json:"detector,omitempty"`
+	Quantiles  *methodEntry    `json:"quantiles,omitempty"`
+	// FoldStates holds the state of the interval model of each fold.
+	FoldStates  []map[string]any `json:"folds,omitempty"`
+	Calibration calibration      `json:"calibration"`
+	Cells       map[string]any   `json:"cells,omitempty"` // saved state of emptyCells
+	Arrays      []arrayEntry     `json:"arrays"`
 }
 
 type library struct {
@@ -211,11 +213,14 @@ func checkScalars(params map[string]any) error {
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
 // programs read files without new contents: a profile, the words of texts in it, intervals that
-// only some of the calibration rows calibrate, weights, and an interval score.
+// only some of the calibration rows calibrate, weights, an interval score, and
+// folds.
 func (b *Bundle) formatVersion() int {
 	switch {
-	case b.Calibration.IntervalScore != "":
+	case b.Calibration.Folds != nil:
 		return format
+	case b.Calibration.IntervalScore != "":
+		return 6
 	case b.Calibration.Weights != nil:
 		return 5
 	case b.Calibration.NInterval > 0:
@@ -249,6 +254,7 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	}
 	if h := b.IntervalModel; h != nil {
 		m.Quantiles = &methodEntry{Method: h.Method, Params: h.Params, State: states[quantilesFolder].Params}
+		m.FoldStates, _ = b.foldStates()
 	}
 	return m
 }

@@ -19,6 +19,7 @@ import (
 const (
 	detectorFolder    = "detector/"
 	quantilesFolder   = "quantiles/"
+	foldsFolder       = "folds/"
 	calibrationFolder = "calibration/"
 	textFolder        = "text/"
 	featuresFolder    = "features/"
@@ -34,6 +35,9 @@ func (b *Bundle) partStates() (map[string]rows.State, error) {
 	}
 	if b.IntervalModel != nil {
 		states[quantilesFolder] = b.IntervalModel.scorer.State()
+		if _, arrays := b.foldStates(); arrays != nil {
+			states[foldsFolder] = rows.State{Arrays: arrays}
+		}
 	}
 	if b.Text != nil {
 		states[textFolder] = b.Text.state()
@@ -94,6 +98,9 @@ func (c Calibration) state() (rows.State, error) {
 	s.Arrays["targets"] = rows.Array{Shape: []int{t, n}, Data: y}
 	if c.Weights != nil && c.NInterval > 0 {
 		s.Arrays["interval_weights"] = rows.Vector(c.Quantiles[0].Weights)
+	}
+	if c.Folds != nil {
+		s.Arrays["folds"] = vector(c.Folds)
 	}
 	if c.Groups == nil {
 		return s, nil
@@ -288,6 +295,15 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 		}
 		c.Quantiles = append(c.Quantiles, target)
 	}
+	if a, exists := s.Arrays["folds"]; exists {
+		folds, err := integers(a, "the folds")
+		if err != nil {
+			return err
+		}
+		for _, k := range folds {
+			c.Folds = append(c.Folds, int(k))
+		}
+	}
 	return c.restoreGroups(s.Arrays["groups"], groups, n)
 }
 
@@ -346,7 +362,7 @@ func (b *Bundle) checkParts() error {
 	if len(c.OOD) != rows {
 		return fmt.Errorf("%d scores of calibration rows, but there must be %d", len(c.OOD), rows)
 	}
-	if err := cmp.Or(b.checkClasses(), c.checkSamples(), b.checkWeights()); err != nil {
+	if err := cmp.Or(b.checkClasses(), c.checkSamples(), b.checkWeights(), b.checkFolds()); err != nil {
 		return err
 	}
 	switch {

@@ -187,6 +187,9 @@ func (m manifest) restore(states map[string]rows.State, custom []ood.Method) (*B
 	if b.IntervalModel, err = m.Quantiles.restore("quantile method", true, states[quantilesFolder].Arrays, custom); err != nil {
 		return nil, err
 	}
+	if err := b.restoreFolds(m.Quantiles, m.FoldStates, states[foldsFolder].Arrays, custom); err != nil {
+		return nil, err
+	}
 	if err := b.restoreScaling(states[featuresFolder]); err != nil {
 		return nil, err
 	}

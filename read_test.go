@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{"without its last byte", good[:len(good)-1], attach.ErrDamaged, "cut short"},
 		{"something in front", append([]byte("#!/bin/sh\n"), good...), attach.ErrDamaged, "not a .attach file"},
 		{"other zip", pack(t, []string{"a"}, nil, zip.Store), attach.ErrDamaged, "without manifest.json"},
-		{"newer", edit(t, good, false, `"format": 1`, `"format": 7`), attach.ErrNewerFormat, "made by a newer attach (format 7, but this version reads formats up to 6); upgrade attach"},
+		{"newer", edit(t, good, false, `"format": 1`, `"format": 8`), attach.ErrNewerFormat, "made by a newer attach (format 8, but this version reads formats up to 7); upgrade attach"},
 		{"newer and resealed", edit(t, good, true, `"format": 1`, `"format": 99`), attach.ErrNewerFormat, "upgrade"},
 		{"no format", edit(t, good, true, `"format": 1`, `"format": 0`), attach.ErrDamaged, "no format version"},
 		{"edited", edit(t, good, false, `"alpha": 0.05`, `"alpha": 0.5`), attach.ErrDamaged, "manifest.json does not match its checksum; copy the file again or fit it again"},
@@ -152,7 +152,7 @@ func TestOpenMissingFile(t *testing.T) {
 // TestDeflatedNewerFormat checks that a newer format is recognised even in a file that another
 // program compressed.
 func TestDeflatedNewerFormat(t *testing.T) {
-	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 7`))
+	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 8`))
 	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, attach.ErrNewerFormat) {
 		t.Errorf("error is %v, want %v", err, attach.ErrNewerFormat)
 	}

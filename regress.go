@@ -91,11 +91,15 @@ func withinReach(quantiles []float32, reach float64) bool {
 func (p *Predictor) predictTargets(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
+	var folds []ood.Quantiles
 	if p.bundle.IntervalModel != nil {
 		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
 			return nil, fmt.Errorf("the rows have %s, but the interval model predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
 		if q, err = p.bundle.predictQuantiles(r.Batch, slices.Concat(p.intervalLevels, []float64{.5}, p.o.Levels)); err != nil {
+			return nil, err
+		}
+		if folds, err = p.foldQuantiles(r.Batch); err != nil {
 			return nil, err
 		}
 		targets = q.Targets
@@ -114,12 +118,13 @@ func (p *Predictor) predictTargets(out []Prediction, r Rows) (unknown []bool, er
 	if p.bundle.IntervalModel == nil {
 		return nil, nil
 	}
-	return p.setQuantiles(out, r, q), nil
+	return p.setQuantiles(out, r, q, folds), nil
 }
 
 // setQuantiles sets the medians, quantiles, intervals and samples of predictions from the
-// quantiles q. Like predictTargets, it reports unknown rows.
-func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
+// quantiles q, and those of the models of the folds. Like predictTargets, it reports unknown
+// rows.
+func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles, folds []ood.Quantiles) (unknown []bool) {
 	samples := 0
 	if p.calibrated != nil {
 		samples = p.o.Samples
@@ -170,7 +175,13 @@ func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unk
 		if weights != nil {
 			intervals = intervals.WithWeight(weights[i])
 		}
-		intervals.Predict(lower, upper, bands, uint64(r.First+i))
+		if folds != nil {
+			foldBands := c.bandsOf(folds, i, known)
+			unknown[i] = slices.Contains(known, false)
+			c.cross.Predict(lower, upper, foldBands)
+		} else {
+			intervals.Predict(lower, upper, bands, uint64(r.First+i))
+		}
 		if c.ellipsoids != nil {
 			ellipsoids := *c.ellipsoids
 			if weights != nil {
@@ -233,9 +244,9 @@ const maxForestRows = 100_000
 // in. It returns an error if they do not suit the task, or if one of them is invalid.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	switch in.IntervalFit {
-	case "", "fit", "calibration", surrogateErrors:
+	case "", "fit", "calibration", "cross", surrogateErrors:
 	default:
-		return in, fmt.Errorf("IntervalFit is %q; it must be fit, calibration, surrogate or empty", in.IntervalFit)
+		return in, fmt.Errorf("IntervalFit is %q; it must be fit, calibration, cross, surrogate or empty", in.IntervalFit)
 	}
 	if in.IntervalScore != "" && !slices.Contains(conformal.IntervalScores(), in.IntervalScore) {
 		return in, fmt.Errorf("unknown interval score %q: choose one of %s", in.IntervalScore, strings.Join(conformal.IntervalScores(), ", "))
@@ -276,7 +287,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d rowSplit) er
 		return fmt.Errorf("interval model: %w", err)
 	}
 	b.IntervalModel = &Fitted{Method: in.IntervalModel.Name, Params: in.IntervalParams, scorer: fitted}
-	q, err := b.predictQuantiles(d.cal, quantile.Levels())
+	q, err := b.calibrationQuantiles(d.cal)
 	if err == nil {
 		b.Calibration.Quantiles, err = calibrateQuantiles(q, d.calTargets)
 	}

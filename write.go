@@ -168,7 +168,7 @@ func missingField(fitted, restored any) string {
 	return ""
 }
 
-var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration|text|features|cells|profile)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
+var arrayName = regexp.MustCompile(`^(detector|quantiles|folds|calibration|text|features|cells|profile)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
 // describeArray returns the manifest entry of an array.
 func describeArray(name string, a rows.Array) (arrayEntry, error) {

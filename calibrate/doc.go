@@ -7,7 +7,8 @@
 // bounds on the number of outliers, and tests of a shift. A Monitor detects drift in a
 // stream. An Adaptive keeps the coverage of a series near 1−α although the series changes.
 //
-// Every guarantee except that of Adaptive comes from split conformal prediction. It needs
+// Every guarantee except those of Adaptive and CrossIntervals comes from split conformal
+// prediction. It needs
 // calibration rows and new rows that are exchangeable, and a model and detectors that were
 // not fitted on the calibration rows. A statement then holds with the stated probability,
 // averaged over draws of the calibration rows and the new row. The guarantee is marginal: it

@@ -117,10 +117,11 @@ func (f *family) gain(before, after remedy) string {
 
 // adviseIntervalScore advises a different interval score if it covers the parts of the
 // rows more evenly than the current score. Otherwise it advises looking for features that
-// predict where errors are large. For intervals with one end, it gives no advice.
+// predict where errors are large. For intervals that are cross-fitted or have one end, it gives no
+// advice.
 func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
 	o := g.predictors[g.mainLevel].Options()
-	if o.Side != "" {
+	if o.Side != "" || g.bundle.Calibration.Folds != nil {
 		return "", "", ""
 	}
 	// All scores are tested against the same distribution. Intervals with the score rcp are
@@ -145,7 +146,7 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 // rows as calibration rows, because the groups of the calibration rows are unknown.
 func (g *accumulator) adviseGroups(f *family) (advice, option, value string) {
 	const advise = "calibrate intervals by group"
-	if f.guarantee.Kind == hypothesis.JointCoverage || g.bundle.Calibration.Quantiles == nil {
+	if f.guarantee.Kind == hypothesis.JointCoverage || g.bundle.Calibration.Quantiles == nil || g.bundle.Calibration.Folds != nil {
 		return advise, "groups", ""
 	}
 	o := g.predictors[g.mainLevel].Options()

@@ -33,7 +33,8 @@ type Guarantee struct {
 	Kind   string `json:"kind"`
 	Target int    `json:"target,omitempty"` // index of the target, counted from 0
 	// Rate is the rate of rows that are flagged, covered or wrong, as Kind says. Nominal is
-	// the guaranteed rate: a lower bound for coverage, an upper bound otherwise. Name is the
+	// the guaranteed rate: a lower bound for coverage, an upper bound otherwise. For cross-fitted
+	// intervals it is the expected coverage, and Message gives the guaranteed one. Name is the
 	// group, class or cluster that the guarantee is for, or empty for all rows. Part is the
 	// kind of Name: group, class, cluster or predicted class.
 	Rate
@@ -52,9 +53,10 @@ type Guarantee struct {
 	// remove this cause first.
 	ExplainedByNote bool `json:"explained_by_note,omitempty"`
 
-	region      string  // kind of the regions whose coverage is guaranteed
-	accuracy    float64 // accuracy of the model; sets that are never empty cover at least as often
-	scoresAbove int     // for a false-alarm rate, the number of calibration scores above the threshold
+	region      string   // kind of the regions whose coverage is guaranteed
+	accuracy    float64  // accuracy of the model; sets that are never empty cover at least as often
+	scoresAbove int      // for a false-alarm rate, the number of calibration scores above the threshold
+	least       *float64 // proven coverage of cross-fitted intervals, whose Nominal is only expected
 }
 
 // isCoverage reports whether the guarantee is a lower bound of a coverage. Otherwise it is an
@@ -220,7 +222,11 @@ func (p Guarantee) observedText() string {
 	if p.isCoverage() {
 		bound = "at least"
 	}
-	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; guarantee: %s %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), bound, display.GivenPercent(p.Nominal))
+	guarantee := fmt.Sprintf("guarantee: %s %s", bound, display.GivenPercent(p.Nominal))
+	if p.least != nil {
+		guarantee = fmt.Sprintf("expected: about %s; guarantee: at least %s", display.GivenPercent(p.Nominal), display.Percent(*p.least))
+	}
+	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), guarantee)
 }
 
 // clause returns the noun and verb for n rows that the guarantee counts, for example "rows are
@@ -249,7 +255,11 @@ func (p Guarantee) excessText(ratio float64) string {
 	if misses == "" {
 		misses = "misses"
 	}
-	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(ratio, 2), misses)
+	allowed := "guaranteed"
+	if p.least != nil {
+		allowed = "expected"
+	}
+	return fmt.Sprintf("; %s times as many %s as %s", display.Number(ratio, 2), misses, allowed)
 }
 
 // violationAdvice returns the advice for a violated guarantee.

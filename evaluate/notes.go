@@ -71,6 +71,9 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	if g.weighted() {
 		add("", "the %s have weights and are worth %.0f rows with equal weights, so verdicts are approximate", rows.Count(e.CalibrationRows, "calibration row"), e.EffectiveSampleSize)
 	}
+	if g.bundle.Calibration.Folds != nil && g.targets != nil {
+		add("", "the intervals are cross-fitted, so their verdicts are approximate")
+	}
 	switch {
 	case e.ErrorEstimate != nil && e.ErrorEstimate.Error != nil || g.o.Labelled != nil && e.Task == attach.Classification && g.labels == nil:
 		add("give labels, so that prediction sets are tested", "the rows have no labels, so accuracy is only estimated")

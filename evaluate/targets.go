@@ -107,7 +107,7 @@ func (g *accumulator) newTargets(n int) error {
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
 		switch {
-		case len(c.Quantiles) == 0 || g.weighted(): // with weights, levels have no uniform distribution over the calibration rows
+		case len(c.Quantiles) == 0 || g.weighted() || c.Folds != nil: // with weights or folds, levels have no uniform distribution over the calibration rows
 		case c.Groups != nil:
 			parts = c.Quantiles[t].ByGroup(c.Groups)
 		default:
@@ -178,6 +178,9 @@ func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
+		if calibration := g.bundle.Calibration; calibration.Folds != nil {
+			p.least = new(calibration.LeastCoverage(c.Nominal))
+		}
 		e.judge(p, g.bundle.Calibration.IntervalRows(), 1)
 		return
 	}
@@ -271,9 +274,9 @@ func (c *target) setDistribution(out *Target, calibration []float64) {
 
 // calibrationPIT returns the sorted levels of the targets of the calibration rows in their own
 // conformal predictive distribution. It returns nil if each group has a distribution of its
-// own, or if the rows have weights.
+// own, or if the rows have weights or are cross-fitted.
 func (g *accumulator) calibrationPIT(t int) []float64 {
-	if g.bundle.Calibration.Groups != nil || g.weighted() {
+	if c := g.bundle.Calibration; c.Groups != nil || g.weighted() || c.Folds != nil {
 		return nil
 	}
 	q, distribution := g.bundle.Calibration.Quantiles[t], g.targets[t].distributions[""]

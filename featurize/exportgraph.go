@@ -69,6 +69,8 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 			return nil, err
 		case b.Calibration.Groups != nil:
 			omitted = append(omitted, "intervals: they are calibrated by group, and rows of a graph have no groups")
+		case b.Calibration.Folds != nil:
+			omitted = append(omitted, "intervals: they are cross-fitted, and a graph holds one interval model")
 		}
 	case b.Base.Task == attach.Classification && w.rows.Logits.Cols() > 0:
 		w.writeProbabilities()
@@ -314,7 +316,7 @@ func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 	return rank.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
-// writeQuantiles writes quantiles and, unless intervals are calibrated by group, intervals.
+// writeQuantiles writes quantiles and, unless intervals are calibrated by group or cross-fitted, intervals.
 // Its result (n×1) marks the rows for which the interval model returns finite quantiles.
 func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
@@ -341,7 +343,7 @@ func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	finite := size.Less(q.Constant(maxSize, targets, 1))
 	w.addOutput(graph.QuantilesOut, finite.Choose(q, q.Constant(unknownValues)), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
-	if c.Groups == nil {
+	if c.Groups == nil && c.Folds == nil {
 		w.writeIntervals(q, finite)
 	}
 	infinite := finite.Not().Count(targets).Sum()

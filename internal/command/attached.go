@@ -46,6 +46,10 @@ func weighted() conflict {
 	return bundleConflict("cannot use the weights of the calibration rows in M.attach; leave it out, or fit without --target-rows", func(b *attach.Bundle) bool { return b.Calibration.Weights != nil })
 }
 
+func crossFitted() conflict {
+	return bundleConflict("cannot use the cross-fitted intervals of M.attach; leave it out, or fit with another value of --interval-rows", func(b *attach.Bundle) bool { return b.Calibration.Folds != nil })
+}
+
 // bundleOptions returns the flags that choose rows and features, and the flags that say
 // how the model is read and run.
 func (f *bundleFlags) bundleOptions() (features, model table) {
@@ -94,7 +98,7 @@ func (f *bundleFlags) predictionSetOptions() table {
 	return join(table{
 		{name: "interval-score", dest: &f.predict.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
 			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts (default: the score of the fit)"},
-		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: append(slices.Clone(levelConflicts), weighted()), group: groupIntervals,
+		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: append(slices.Clone(levelConflicts), weighted(), crossFitted()), group: groupIntervals,
 			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{
 		{name: "sets", dest: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},

@@ -93,7 +93,7 @@ func fitCommand() *cli.Command {
 				conflicts: []conflict{noDetector, {when: func() bool { return in.Detector.Name == "" }, reason: "needs --method, because each method has its own parameters"}}},
 			{name: "alpha", dest: &in.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: fraction of in-distribution inputs that may be flagged; predict can choose another", conflicts: []conflict{noDetector}},
 			{name: "no-detector", dest: &in.SkipDetector, usage: "fit no detector, only intervals"},
-		}.inGroup(groupDetector), f.interval.intervalOptions().withConflicts(noIntervals, classifier), table{
+		}.inGroup(groupDetector), f.interval.intervalOptions(&f.Inputs.Groups, &f.targetRows).withConflicts(noIntervals, classifier), table{
 			{name: "level", dest: &in.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals and prediction sets; predict can choose another", conflicts: []conflict{noIntervals, noSets}},
 			{name: "no-intervals", dest: &in.SkipIntervals, usage: "fit no intervals, only a detector",
 				conflicts: []conflict{{when: func() bool { return in.SkipDetector }, reason: "and --no-detector leave nothing to fit"}, classifier}},

@@ -22,14 +22,18 @@ type intervalFlags struct {
 	score  string
 }
 
-// intervalOptions returns the flags of the interval model.
-func (v *intervalFlags) intervalOptions() table {
+// intervalOptions returns the flags of the interval model. groups and targetRows hold the values
+// of --groups and --target-rows.
+func (v *intervalFlags) intervalOptions(groups, targetRows *string) table {
+	cross := func(flag string, value *string) conflict {
+		return conflict{when: func() bool { return v.rows == "cross" && *value != "" }, reason: "cross cannot be combined with " + flag + "; leave one of the two out"}
+	}
 	v.method, _ = attach.MethodByName("sqr")
 	return table{
 		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + "; for a model without a linear layer, such as trees, the better of gradient-boosting and quantile-forest)"},
 		{name: "interval-param", dest: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
-		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "surrogate", "cal"}, usage: "ROWS: what teaches the interval model: x, the model's errors on --x; surrogate, the errors of a surrogate model that has not seen the row of --x; or cal, errors on half of the calibration rows, while the other half calibrates (default: x, or surrogate for trees that err clearly less on --x than on --cal)",
-			conflicts: []conflict{{when: func() bool { return v.oof != "" && v.rows != "x" }, reason: "cannot be combined with --oof, whose errors teach the interval model"}}},
+		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "surrogate", "cal", "cross"}, usage: "ROWS: what teaches the interval model: x, the model's errors on --x; surrogate, the errors of a surrogate model that has not seen the row of --x; cal, errors on half of the calibration rows, while the other half calibrates; or cross, errors on all calibration rows, which also calibrate by cross-fitting (CV+), if they are few (default: x, or surrogate for trees that err clearly less on --x than on --cal)",
+			conflicts: []conflict{{when: func() bool { return v.oof != "" && v.rows != "x" }, reason: "cannot be combined with --oof, whose errors teach the interval model"}, cross("--groups", groups), cross("--target-rows", targetRows)}},
 		{name: "oof", dest: &v.oof, file: otherFile, usage: "FILE: out-of-fold predictions of the rows of --x, in their order, from cross-validation; the interval model then learns honest errors, even if the model has memorised --x"},
 		{name: "interval-score", dest: &v.score, choices: conformal.IntervalScores(), usage: "SCORE: how intervals are widened to cover, unless predict names another: see `attach predict --help` (default: cqr, or for trees the best of cqr, cqr-r, cqr-m and cir)"},
 	}.inGroup(groupIntervals)
@@ -47,7 +51,7 @@ func (v *intervalFlags) setMethod(name string) error {
 
 // apply sets the interval method and its parameters in the options of the fit.
 func (v *intervalFlags) apply(t table, in *attach.FitOptions) error {
-	in.IntervalFit = map[string]string{"x": "fit", "surrogate": "surrogate", "cal": "calibration"}[v.rows]
+	in.IntervalFit = map[string]string{"x": "fit", "surrogate": "surrogate", "cal": "calibration", "cross": "cross"}[v.rows]
 	in.IntervalScore = v.score
 	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {

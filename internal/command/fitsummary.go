@@ -181,6 +181,8 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 // learned the model's errors on the fit rows and all calibration rows calibrate it.
 func describeIntervalRows(c attach.Calibration) (text string) {
 	switch {
+	case c.Folds != nil:
+		return fmt.Sprintf("; learned from %s and calibrated on them, cross-fitted in %d folds", rows.Count(len(c.Folds), "calibration row"), 1+slices.Max(c.Folds))
 	case c.TaughtByCalibration:
 		text = "; learned from " + rows.Count(c.NCal-c.NInterval, "calibration row")
 	case c.IntervalErrors == "surrogate":

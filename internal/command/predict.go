@@ -71,7 +71,7 @@ func predictCommand() *cli.Command {
 		{name: "side", dest: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, conflicts: append(sideConflicts(conformal.Lower), sideConflicts(conformal.Upper)...),
 			usage: "SIDE: both bounds, or lower or upper: that bound alone, which is then tighter"},
 		{name: "quantiles", dest: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
-		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
+		{name: "samples", dest: &f.predict.Samples, rule: between(1, maxSamples), conflicts: []conflict{crossFitted()}, usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
 	}.inGroup(groupIntervals).withConflicts(noIntervals()), table{
 		{name: "class-p-values", dest: &f.predict.ClassPValues, conflicts: f.levelConflicts()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
 		{name: "venn-abers", dest: &f.predict.VennAbers, conflicts: []conflict{weighted()}, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
