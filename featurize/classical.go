@@ -20,7 +20,7 @@ import (
 const mlDomain = "ai.onnx.ml"
 
 // inputsAndOutputsName names the feature of a model without a linear layer, in
-// Options.Feature and Info.Feature. This feature consists of the inputs of the trees or
+// Options.Feature and Info.Feature. Options.Feature may also name it for a network. This feature consists of the inputs of the trees or
 // similar operators (or else the model's own inputs) and the model's predictions. See
 // Feature.Of.
 const inputsAndOutputsName = "attach/inputs-and-outputs"

@@ -127,6 +127,18 @@ func TestTables(t *testing.T) {
 			checkNear(t, "features, opened again", runAll(t, reopened, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
 		})
 	}
+	t.Run("inputs and outputs of a network", func(t *testing.T) {
+		m := open(t, rt, "../testmodels/tables/mlp.onnx", featurize.Options{Feature: "attach/inputs-and-outputs"})
+		want, probabilities := rows.New(50, 7), stored("mlp")
+		for r := range 50 {
+			copy(rows.Row(want, r), x[4*r:4*r+4])
+			copy(rows.Row(want, r)[4:], probabilities[3*r:3*r+3])
+		}
+		checkNear(t, "features", runAll(t, m, []int{50, 4}, x).Features.Data, want.Data, 2e-6)
+		if m.Last() != nil || !m.Base(attach.Classification).Standardised {
+			t.Error("the features are still those of the last linear layer")
+		}
+	})
 }
 
 // TestNamesWithoutZipMap checks that class names are found if the model returns

@@ -38,7 +38,8 @@ methods but cqr, cqr-lightgbm and cv+ take the predictions of the ONNX file as t
     oof-quantiles     the same errors teach a quantile forest, and its quantiles are
                       conformalized
     attach            `attach fit MODEL.onnx --x TRAINED_ON --cal HELD_OUT`, as it is
-    attach-oof        the same with --oof, the out-of-fold predictions of the training rows
+    attach-inputs     the same with --feature-tensor attach/inputs-and-outputs, which changes networks
+    attach-oof        attach-inputs with --oof, the out-of-fold predictions of the training rows
     ROWS/MODEL/SCORE  a fixed choice of attach: --interval-rows ROWS --interval MODEL, and
                       predict --interval-score SCORE, such as cal/quantile-forest/cqr-r or
                       x/quantile-forest:min_samples_leaf=2/cqr
@@ -73,7 +74,7 @@ MODELS = ["lightgbm", "xgboost", "forest", "network"]
 PEERS = ["split", "normalised", "cqr", "cqr-lightgbm", "cv+", "crepes-residuals", "crepes-variance", "crepes-mondrian",
          "oof-normalised", "oof-quantiles"]
 OWN_MODELS = {"cqr", "cqr-lightgbm", "cv+"}  # these do not take the model as it is
-OURS = ["attach", "attach-oof"]
+OURS = ["attach", "attach-inputs", "attach-oof"]
 COLUMNS = ["table", "model", "seed", "method", "coverage", "width", "winkler", "worst", "seconds"]
 ONE = {"random_state": 0, "n_jobs": 1}
 BEGIN, END = "<!-- Written by reproduce/trees/compare.py: begin -->", "<!-- Written by reproduce/trees/compare.py: end -->"
@@ -297,9 +298,12 @@ class Cell:
         p = np.load(self.folder / "out.npz")
         return p["lower"].ravel(), p["upper"].ravel(), before[0] if before else 0
 
+    def attach_inputs(self):
+        return self.attach("--feature-tensor", "attach/inputs-and-outputs")
+
     def attach_oof(self):
         np.save(self.folder / "oof.npy", self.out_of_fold[0])
-        return self.attach("--oof", "oof.npy")
+        return self.attach("--feature-tensor", "attach/inputs-and-outputs", "--oof", "oof.npy")
 
     def measure(self, method):
         start = time.perf_counter()
