@@ -40,6 +40,7 @@ methods but cqr, cqr-lightgbm and cv+ take the predictions of the ONNX file as t
     attach            `attach fit MODEL.onnx --x TRAINED_ON --cal HELD_OUT`, as it is
     attach-inputs     the same with --feature-tensor attach/inputs-and-outputs, which changes networks
     attach-oof        attach-inputs with --oof, the out-of-fold predictions of the training rows
+    attach-no-cal     attach without --cal: calibrated on a fifth of the training rows
     ROWS/MODEL/SCORE  a fixed choice of attach: --interval-rows ROWS --interval MODEL, and
                       predict --interval-score SCORE, such as cal/quantile-forest/cqr-r or
                       x/quantile-forest:min_samples_leaf=2/cqr
@@ -74,7 +75,7 @@ MODELS = ["lightgbm", "xgboost", "forest", "network"]
 PEERS = ["split", "normalised", "cqr", "cqr-lightgbm", "cv+", "crepes-residuals", "crepes-variance", "crepes-mondrian",
          "oof-normalised", "oof-quantiles"]
 OWN_MODELS = {"cqr", "cqr-lightgbm", "cv+"}  # these do not take the model as it is
-OURS = ["attach", "attach-inputs", "attach-oof"]
+OURS = ["attach", "attach-inputs", "attach-oof", "attach-no-cal"]
 COLUMNS = ["table", "model", "seed", "method", "coverage", "width", "winkler", "worst", "seconds"]
 ONE = {"random_state": 0, "n_jobs": 1}
 BEGIN, END = "<!-- Written by reproduce/trees/compare.py: begin -->", "<!-- Written by reproduce/trees/compare.py: end -->"
@@ -285,12 +286,13 @@ class Cell:
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
 
-    def attach(self, *flags, score=None):
+    def attach(self, *flags, score=None, cal=("--cal", "cal.npz")):
         """Fits once for each set of flags. Returns the seconds of the fit too, if it ran before."""
+        flags = *cal, *flags
         before = self.fits.get(flags, 0)
         if not before:
             start = time.perf_counter()
-            self.call("fit", "m.onnx", "--x", "x.npz", "--cal", "cal.npz", "--no-detector", "--threads", "1",
+            self.call("fit", "m.onnx", "--x", "x.npz", "--no-detector", "--threads", "1",
                       "-o", f"{len(self.fits)}.attach", *flags)
             self.fits[flags] = time.perf_counter() - start, f"{len(self.fits)}.attach"
         file = self.fits[flags][1]
@@ -300,6 +302,9 @@ class Cell:
 
     def attach_inputs(self):
         return self.attach("--feature-tensor", "attach/inputs-and-outputs")
+
+    def attach_no_cal(self):
+        return self.attach(cal=())
 
     def attach_oof(self):
         np.save(self.folder / "oof.npy", self.out_of_fold[0])
