@@ -213,17 +213,17 @@ func checkScalars(params map[string]any) error {
 
 // formatVersion returns the oldest format version that can hold the bundle, so that old
 // programs read files without new contents: a profile, the words of texts in it, intervals that
-// only some of the calibration rows calibrate, weights, an interval score, and
-// folds.
+// only some of the calibration rows calibrate, weights, an interval score, a ratio of errors that
+// involves all calibration rows, weights of classes, and folds.
 func (b *Bundle) formatVersion() int {
-	switch {
-	case b.Calibration.Folds != nil:
+	switch c := b.Calibration; {
+	case c.Folds != nil:
 		return format
-	case b.Calibration.IntervalScore != "":
+	case c.IntervalScore != "", c.ErrorRatio > 0 && c.NInterval == 0, c.LabelShift != nil:
 		return 6
-	case b.Calibration.Weights != nil:
+	case c.Weights != nil:
 		return 5
-	case b.Calibration.NInterval > 0:
+	case c.NInterval > 0:
 		return 4
 	case b.Profile == nil:
 		return 1

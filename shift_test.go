@@ -300,8 +300,8 @@ func TestLabelShift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(b.Calibration, again.Calibration) || !bytes.Equal(content, mustWrite(t, again)) || !bytes.Contains(content, []byte(`"format": 5`)) {
-		t.Error("the calibration differs after reading, or the format is not 5")
+	if !reflect.DeepEqual(b.Calibration, again.Calibration) || !bytes.Equal(content, mustWrite(t, again)) || !bytes.Contains(content, []byte(`"format": 6`)) {
+		t.Error("the calibration differs after reading, or the format is not 6")
 	}
 	if !samePredictions(mustPredict(t, b, fresh, o), mustPredict(t, again, fresh, o)) {
 		t.Error("predictions differ after reading")
