@@ -38,7 +38,7 @@ type IntervalCandidate struct {
 
 const (
 	maxChoiceRows = 4000 // rows on which candidates are compared
-	minChoiceRows = 100  // with fewer rows, the comparison would be noise
+	minChoiceRows = 100  // with fewer different rows, the comparison would be noise
 	choiceFolds   = 4
 	// A score that exported graphs do not support must be better by this factor.
 	exportFactor = 0.98
@@ -47,7 +47,7 @@ const (
 // candidates returns the interval models to compare, or nil if the options or the rows leave no
 // choice. Only their method, parameters and rows are set.
 func (in FitOptions) candidates(l learningRows) (list []IntervalCandidate) {
-	if !in.choosesIntervals || !in.Base.Residual || l.batch.Len() < minChoiceRows || l.batch.Len() > maxForestRows {
+	if !in.choosesIntervals || !in.Base.Residual || l.batch.Len() > maxForestRows {
 		return nil
 	}
 	boosting := IntervalCandidate{method: methodsByName("gradient-boosting")[0], Params: ood.Params{"bins": 255, "min_samples_leaf": 10}}
@@ -92,6 +92,10 @@ func (in FitOptions) chooseIntervals(ctx context.Context, l learningRows, hashed
 		_, selected := rows.Split(n, maxChoiceRows/float64(n), in.Seed)
 		l.batch, l.targets, l.unscaled = l.batch.Select(selected), rows.Select(l.targets, selected), rows.Select(l.unscaled, selected)
 	}
+	distinct := distinctRows(l.batch, l.targets, hashed)
+	if len(distinct) < minChoiceRows {
+		return nil, nil
+	}
 	scores := []string{conformal.CQR, conformal.CQRR, conformal.CQRM, conformal.CIR}
 	if in.IntervalScore != "" {
 		scores = []string{in.IntervalScore}
@@ -103,7 +107,7 @@ func (in FitOptions) chooseIntervals(ctx context.Context, l learningRows, hashed
 	var list []IntervalCandidate
 	for i, c := range models {
 		part := func(done float64) { progress((float64(i) + done) / float64(len(models))) }
-		q, err := in.crossFitted(ctx, c, l, hashed, part)
+		q, err := in.crossFitted(ctx, c, l, distinct, part)
 		if err != nil {
 			return nil, err
 		}
@@ -125,15 +129,14 @@ func (in FitOptions) chooseIntervals(ctx context.Context, l learningRows, hashed
 }
 
 // crossFitted returns the quantiles of the learning rows by interval models that have not seen
-// them.
-func (in FitOptions) crossFitted(ctx context.Context, c IntervalCandidate, l learningRows, hashed string, progress func(float64)) ([]calibrate.QuantileCalibration, error) {
+// them. Each list in distinct holds the copies of a row.
+func (in FitOptions) crossFitted(ctx context.Context, c IntervalCandidate, l learningRows, distinct [][]int, progress func(float64)) ([]calibrate.QuantileCalibration, error) {
 	in, err := in.with(c)
 	if err != nil {
 		return nil, err
 	}
 	batch, levels := l.rowsFor(c), quantile.Levels()
 	all := ood.NewQuantiles(batch.Len(), l.targets.Cols, levels)
-	distinct := distinctRows(l.batch, l.targets, hashed)
 	folds := rows.Folds(len(distinct), choiceFolds, in.Seed)
 	for k, fold := range folds {
 		others, held := expand(distinct, otherFolds(folds, k)), expand(distinct, fold)

@@ -64,7 +64,7 @@ func (in FitOptions) learningRows(ctx context.Context, d rowSplit, scaling rows.
 		return own, err
 	}
 	if predictions.Rows == 0 {
-		return own, fmt.Errorf("a surrogate model needs %d fit rows with features that are not the model's predictions", minSurrogateRows)
+		return own, fmt.Errorf("a surrogate model needs %d different fit rows with features that are not the model's predictions", minSurrogateRows)
 	}
 	surrogate := known.withPredictions(predictions, scaling, surrogateErrors)
 	if in.IntervalFit == "" && own.difference(d) <= surrogateTolerance*surrogate.difference(d) {
@@ -129,12 +129,12 @@ func (l learningRows) withoutPredictions() blas32.General {
 // No row is predicted by trees that have seen this row or a copy of it. It returns no
 // predictions if there are too few rows, or if all features are predictions of the model.
 func (l learningRows) surrogatePredictions(ctx context.Context, hashed string, seed uint64, progress func(float64)) (blas32.General, error) {
-	if l.batch.Len() < minSurrogateRows || !slices.Contains(l.predictionColumns(), -1) {
+	distinct := distinctRows(l.batch, l.targets, hashed)
+	if len(distinct) < minSurrogateRows || !slices.Contains(l.predictionColumns(), -1) {
 		return blas32.General{}, nil
 	}
 	features, targets := l.withoutPredictions(), l.targets.Cols
 	predictions := rows.New(features.Rows, targets)
-	distinct := distinctRows(l.batch, l.targets, hashed)
 	folds := rows.Folds(len(distinct), surrogateFolds, seed)
 	o := trees.BoostOptions{Options: trees.Options{MaxDepth: 6, MinLeaf: 10, MaxFeatures: 1}, Trees: 200, LearningRate: 0.1, Level: 0.5, Seed: seed}
 	done := 0

@@ -44,6 +44,9 @@ func TestWhoseErrors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
 	few := noisyFit(rng, 100, 0.97)
 	few.Batch, few.Targets = noisyRows(rng, 49, 0.97)
+	copies := noisyFit(rng, 100, 0.97)
+	copies.IntervalModel, copies.IntervalParams = ood.Method{}, nil
+	copies.Batch, copies.Targets = copies.Batch.Select(make([]int, 200)), rows.Select(copies.Targets, make([]int, 200))
 	predicted := noisyFit(rng, 100, 0.97)
 	predicted.Batch.Features, predicted.Cal.Features = predicted.Batch.Logits, predicted.Cal.Logits
 	for _, c := range []struct {
@@ -56,6 +59,7 @@ func TestWhoseErrors(t *testing.T) {
 		{"a model that has memorised nothing", noisyFit(rng, 300, 0), "", "", 0},
 		{"a model that has memorised the fit rows", noisyFit(rng, 60, 0.97), "", "surrogate", 0},
 		{"too few fit rows", few, "", "", 0},
+		{"copies of one fit row", copies, "", "", 0},
 		{"features that are predictions", predicted, "", "", 0},
 		{"memorised, but the own errors are requested", noisyFit(rng, 60, 0.97), "fit", "", 0},
 		{"not memorised, but a surrogate is requested", noisyFit(rng, 60, 0), "surrogate", "surrogate", 0},
@@ -74,6 +78,10 @@ func TestWhoseErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_, members := unpack(t, mustWrite(t, b))
+		if old := !strings.Contains(string(members["manifest.json"]), `"format": 6`); old != (got.ErrorRatio == 0) { // old programs refuse this ratio
+			t.Errorf("%s: programs that read format 5 read it: %v", c.name, old)
+		}
 		if back.Calibration.IntervalErrors != c.errors || back.Calibration.NInterval != c.nInterval || back.Calibration.ErrorRatio != got.ErrorRatio {
 			t.Errorf("%s: the restored file has %+v", c.name, back.Calibration)
 		}
@@ -84,15 +92,17 @@ func TestWhoseErrors(t *testing.T) {
 			in.IntervalFit, in.SkipIntervals, in.SkipDetector = "fit", true, false
 			in.IntervalModel, in.IntervalParams = ood.Method{}, nil
 		},
-		"needs 50 fit rows": func(in *attach.FitOptions) {
+		"needs 50 different fit rows": func(in *attach.FitOptions) {
 			in.IntervalFit = "surrogate"
 			in.Batch, in.Targets = noisyRows(rng, 49, 0)
 		},
+		"surrogate model has no effect":            func(in *attach.FitOptions) { in.IntervalFit, in.Base.Residual = "surrogate", false },
 		"are 2×1, but there are 600 fit rows":      func(in *attach.FitOptions) { in.OutOfFold = rows.New(2, 1) },
 		"out-of-fold predictions has NaN in row 3": func(in *attach.FitOptions) { in.OutOfFold = nanAt(600, 3) },
 		`IntervalFit is "surrogate"`: func(in *attach.FitOptions) {
 			in.OutOfFold, in.IntervalFit = in.Batch.Logits, "surrogate"
 		},
+		"are the targets themselves":    func(in *attach.FitOptions) { in.OutOfFold = in.Targets },
 		`unknown interval score "best"`: func(in *attach.FitOptions) { in.IntervalScore = "best" },
 	} {
 		in := noisyFit(rng, 60, 0)

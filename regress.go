@@ -232,6 +232,8 @@ func (in FitOptions) checkOutOfFold() error {
 		return errors.New("out-of-fold predictions need rows with the model's own predictions too")
 	case o.Rows != in.Batch.Len() || o.Cols != in.Batch.Logits.Cols:
 		return fmt.Errorf("the out-of-fold predictions are %d×%d, but there are %s with %s", o.Rows, o.Cols, rows.Count(in.Batch.Len(), "fit row"), rows.Count(in.Batch.Logits.Cols, "prediction"))
+	case in.Targets.Rows == o.Rows && in.Targets.Cols == o.Cols && !slices.ContainsFunc(subtract(in.Targets, o).Data, func(e float32) bool { return e != 0 }):
+		return errors.New("the out-of-fold predictions are the targets themselves, so there are no errors to learn; give the predictions of cross-validation")
 	}
 	return rows.CheckFinite("out-of-fold predictions", o)
 }
@@ -262,6 +264,9 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 			return in, err
 		}
 		in.Base.Residual = true
+	}
+	if in.IntervalFit == surrogateErrors && !in.Base.Residual {
+		return in, errors.New("a surrogate model has no effect, because the interval model learns the targets and not the errors of predictions (Base.Residual); let the fit rows or calibration rows teach it")
 	}
 	if in.IntervalModel.Name == "" && in.IntervalModel.Fit == nil {
 		in.choosesIntervals = len(in.IntervalParams) == 0
