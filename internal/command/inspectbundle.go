@@ -196,6 +196,9 @@ func (info bundleInfo) text() string {
 		if info.Residual {
 			suffix = ", around the model's own predictions"
 		}
+		if score := info.Calibration.IntervalScore; score != "" {
+			suffix += ", with the score " + score
+		}
 		line("intervals", "%s; %s%s%s", info.Intervals, rows.Count(info.Targets, "target"), suffix, describeIntervalRows(info.Calibration))
 	}
 	if info.Sets {

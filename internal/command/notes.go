@@ -35,7 +35,7 @@ func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups
 	}
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	infinite := func(rows int) bool {
-		if o.IntervalScore == conformal.RCP || o.Region == conformal.Ellipsoid {
+		if o.Side == "" && cmp.Or(o.IntervalScore, b.Calibration.IntervalScore) == conformal.RCP || o.Region == conformal.Ellipsoid {
 			rows = hypothesis.Halved(rows)
 		}
 		return hypothesis.ExpectedCoverage(rows, 1-level) == 1

@@ -48,8 +48,8 @@ func predictCommand() *cli.Command {
 	f := &predictFlags{out: "-", side: "both", neighbours: 1, explainRows: maxReportRows}
 	f.Unhashed, f.keepReasons = true, true
 	noGroups := bundleConflict("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
-	notRandom := noEffect("without --samples, --smoothed, --sets-by-cluster, --interval-score rcp or --region ellipsoid", func() bool {
-		return f.predict.Region != conformal.Ellipsoid && f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && f.predict.IntervalScore != conformal.RCP
+	notRandom := bundleConflict("has no effect without --samples, --smoothed, --sets-by-cluster, --interval-score rcp or --region ellipsoid; leave it out", func(b *attach.Bundle) bool {
+		return f.predict.Region != conformal.Ellipsoid && f.predict.Samples == 0 && !f.predict.Smoothed && !f.predict.SetsByCluster && cmp.Or(f.predict.IntervalScore, b.Calibration.IntervalScore) != conformal.RCP
 	})
 	sideConflicts := func(side string) []conflict {
 		return []conflict{
