@@ -102,9 +102,11 @@ type FitOptions struct {
 	SkipDetector   bool
 	// IntervalModel is the method that predicts quantiles from the features, for
 	// regression. Its zero value means "sqr". With Base.Residual, at most 100,000 rows and
-	// no IntervalParams, it means "quantile-forest" with 50 trees and at least 5 rows in a
-	// leaf. IntervalParams replace the default parameters of the method. Fit returns an
-	// error if options are given for a head that is not fitted.
+	// no IntervalParams, Fit chooses between "gradient-boosting" and "quantile-forest". If there
+	// are fewer than 100 different rows, no errors, or IntervalFit "cross", it is
+	// "quantile-forest" with 50 trees and at least 5 rows in a leaf. IntervalParams replace the
+	// default parameters of the method. Fit returns an error if options are given for a head
+	// that is not fitted.
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
@@ -117,8 +119,8 @@ type FitOptions struct {
 	// chooses between the first two: see there.
 	IntervalFit string
 	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none: see
-	// calibrate.IntervalOptions. By default, Fit chooses it with the interval model, and it is
-	// "cqr" for an interval model that is named here.
+	// calibrate.IntervalOptions. By default, Fit chooses it if it chooses the interval model, and
+	// otherwise it is "cqr".
 	IntervalScore string
 	// OutOfFold, if not empty, holds predictions of the rows of Batch, n×t, by models like this
 	// one that were trained on other rows, as cross-validation makes them. The interval model
