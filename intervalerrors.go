@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
@@ -136,35 +139,48 @@ func (l learningRows) surrogatePredictions(ctx context.Context, hashed string, s
 	features, targets := l.withoutPredictions(), l.targets.Cols
 	predictions := rows.New(features.Rows, targets)
 	folds := rows.Folds(len(distinct), surrogateFolds, seed)
-	o := trees.BoostOptions{Options: trees.Options{MaxDepth: 6, MinLeaf: 10, MaxFeatures: 1}, Trees: 200, LearningRate: 0.1, Level: 0.5, Seed: seed}
+	o := trees.BoostOptions{Options: trees.Options{MaxDepth: 6, MinLeaf: 10, MaxFeatures: 1}, Trees: 200, LearningRate: 0.1, Level: 0.5, Seed: seed, Threads: 1}
+	var lock sync.Mutex
 	done := 0
 	o.Grown = func() {
+		lock.Lock()
+		defer lock.Unlock()
 		done++
 		progress(float64(done) / float64(o.Trees*len(folds)*targets))
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for k, fold := range folds {
-		others, held := expand(distinct, otherFolds(folds, k)), expand(distinct, fold)
-		data, err := trees.NewData(rows.Select(features, others), 255)
-		if err != nil {
-			return predictions, err
-		}
-		predicted := make([]float64, len(held))
-		for t := range targets {
-			y := make([]float32, len(others))
-			for i, row := range others {
-				y[i] = rows.Row(l.targets, row)[t]
-			}
-			boosted, err := trees.Boost(ctx, data, y, o)
+		group.Go(func() error {
+			others, held := expand(distinct, otherFolds(folds, k)), expand(distinct, fold)
+			data, err := trees.NewData(rows.Select(features, others), 255)
 			if err != nil {
-				return predictions, err
+				return err
 			}
-			boosted.Predict(predicted, rows.Select(features, held))
-			for i, row := range held {
-				rows.Row(predictions, row)[t] = float32(predicted[i])
+			heldOut, predicted := rows.Select(features, held), make([]float64, len(held))
+			for t := range targets {
+				boosted, err := trees.Boost(ctx, data, column(rows.Select(l.targets, others), t), o)
+				if err != nil {
+					return err
+				}
+				boosted.Predict(predicted, heldOut)
+				for i, row := range held {
+					rows.Row(predictions, row)[t] = float32(predicted[i])
+				}
 			}
-		}
+			return nil
+		})
 	}
-	return predictions, nil
+	return predictions, group.Wait()
+}
+
+// column returns a copy of column t of m.
+func column(m blas32.General, t int) []float32 {
+	values := make([]float32, m.Rows)
+	for i := range values {
+		values[i] = rows.Row(m, i)[t]
+	}
+	return values
 }
 
 // otherFolds returns the members of all folds but one.
