@@ -104,10 +104,15 @@ func (g *accumulator) searchMisses(ctx context.Context, c outcomes, coverage *Co
 }
 
 // missFeatures returns the features of the sampled rows. It adds the prediction and the width
-// of the interval, or the confidence and the size of the set.
+// of the interval, or the confidence and the size of the set. With Smoothed, it leaves out the
+// width or size, because the random number that it depends on also decides whether a row is
+// covered.
 func (g *accumulator) missFeatures(c outcomes, p Guarantee) blas32.General {
 	r := g.features
-	added := [][]float64{c.width}
+	var added [][]float64
+	if !g.predictors[g.mainLevel].Options().Smoothed {
+		added = append(added, c.width)
+	}
 	switch {
 	case p.Kind == hypothesis.SetCoverage:
 		added = append(added, g.classes.after)

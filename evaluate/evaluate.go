@@ -142,6 +142,8 @@ type Note struct {
 	Advice  string `json:"advice,omitempty"`
 	// Part is set if a guarantee holds on average but fails in some parts of the rows. It
 	// names the kind of part, as in ConditionalTest.Part, or "window" (of time). Option then
+	// names an option that improves the worst part, if there is one: "interval_score" or "sets"
+	// (whose new value is Value), "sets_by_class", "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`
 	Option string `json:"option,omitempty"`
 	Value  string `json:"value,omitempty"`

@@ -882,3 +882,25 @@ func TestNoScoreError(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestSmoothedSetsHideNothing checks that rows with the most predicted misses are not found by
+// the size of a smoothed set, which depends on the random number that decides whether the set
+// contains the label. Labels have the probabilities that the model predicts, so APS sets cover
+// every row equally often.
+func TestSmoothedSetsHideNothing(t *testing.T) {
+	in := classifier(1000)
+	in.Cal = softmaxRows(2, 2000)
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(softmaxRows(9, 3000), blas32.General{}, nil), attach.PredictOptions{Sets: "aps", Smoothed: true}, evaluate.Options{})
+	tested := false
+	for _, c := range e.Conditional {
+		if c.Part == "predicted_misses" {
+			tested = true
+			if c.Verdict == "failed" || c.ERT.Deviation > .02 {
+				t.Errorf("%+v, with the ERT %+v", c, c.ERT)
+			}
+		}
+	}
+	if !tested {
+		t.Errorf("predicted misses are not tested: %+v", e.Conditional)
+	}
+}
