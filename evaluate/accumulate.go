@@ -42,7 +42,10 @@ type accumulator struct {
 	features     reservoir
 	outputs      reservoir     // logits or quantiles of the rows in features
 	columns      *inputColumns // of the same rows
-	gaps         *attach.GapCounter
+	// outcomesByScore holds the outcomes of the same rows for each target, by the interval scores
+	// that advice has tried.
+	outcomesByScore map[string][]outcomes
+	gaps            *attach.GapCounter
 	// used counts the evaluated rows that are also fit rows (used[0]) or calibration rows
 	// (used[1]). Both counts stay 0 if the .attach file has no hashes of its rows.
 	used [2]rowhash.Matches

@@ -130,11 +130,23 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 	s := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR))
 	current := g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel])
 	before, after := g.tryOptions(f, s, current, []string{conformal.CQRR, conformal.RCP}, func(score string) (c outcomes, ok bool) {
-		predictor := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
-		if predictor == nil || score == o.IntervalScore || !slices.Equal(predictor.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
+		if score == o.IntervalScore || !slices.Equal(g.bundle.Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			return c, false
 		}
-		return g.outcomesOf(predictor.Intervals, f.guarantee.Target), true
+		all, tried := g.outcomesByScore[score]
+		if !tried {
+			if predictor := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score }); predictor != nil {
+				all = g.outcomesOf(predictor.Intervals)
+			}
+			if g.outcomesByScore == nil {
+				g.outcomesByScore = map[string][]outcomes{}
+			}
+			g.outcomesByScore[score] = all
+		}
+		if all == nil {
+			return c, false
+		}
+		return all[f.guarantee.Target], true
 	})
 	if after.value == "" {
 		return "no other interval score covers these rows more evenly; look for features that tell where errors are large", "", ""
@@ -183,7 +195,7 @@ func (g *accumulator) adviseGroups(f *family) (advice, option, value string) {
 		}
 		intervals[name] = v
 	}
-	c := g.outcomesIn(func(row int) calibrate.Intervals { return intervals[g.groups[row]] }, f.guarantee.Target)
+	c := g.outcomesIn(func(row int) calibrate.Intervals { return intervals[g.groups[row]] })[f.guarantee.Target]
 	before, after := report.measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel])), report.measure("groups", c)
 	if !(after.part > before.part) {
 		return advise, "groups", ""
@@ -266,21 +278,21 @@ func (g *accumulator) sampled(c outcomes) outcomes {
 	return out
 }
 
-// outcomesOf returns the outcomes of the sampled rows for one target, with the intervals of a
+// outcomesOf returns the outcomes of the sampled rows for each target, with the intervals of a
 // group.
-func (g *accumulator) outcomesOf(intervals func(group string) calibrate.Intervals, target int) outcomes {
+func (g *accumulator) outcomesOf(intervals func(group string) calibrate.Intervals) []outcomes {
 	return g.outcomesIn(func(row int) calibrate.Intervals {
 		if g.bundle.Calibration.Groups == nil {
 			return intervals("")
 		}
 		return intervals(g.groups[row])
-	}, target)
+	})
 }
 
-// outcomesIn returns the outcomes of the sampled rows for one target. It computes the intervals
+// outcomesIn returns the outcomes of the sampled rows for each target. It computes the intervals
 // of each row from the quantiles in the reservoir.
-func (g *accumulator) outcomesIn(intervals func(row int) calibrate.Intervals, target int) outcomes {
-	var out outcomes
+func (g *accumulator) outcomesIn(intervals func(row int) calibrate.Intervals) []outcomes {
+	out := make([]outcomes, len(g.targets))
 	n, levels := len(g.targets), len(g.bundle.Calibration.Quantiles[0].Levels)
 	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
 	for k, i := range g.outputs.rows {
@@ -289,11 +301,13 @@ func (g *accumulator) outcomesIn(intervals func(row int) calibrate.Intervals, ta
 			bands[t] = g.outputs.x[from : from+levels]
 		}
 		intervals(i).Predict(lower, upper, bands, uint64(i))
-		low, high, truth := lower[target], upper[target], g.targets[target].truth[i]
-		if !finite(bands[target]) {
-			low, high = math.Inf(-1), math.Inf(1)
+		for t, band := range bands {
+			low, high, truth := lower[t], upper[t], g.targets[t].truth[i]
+			if !finite(band) {
+				low, high = math.Inf(-1), math.Inf(1)
+			}
+			out[t].add(low <= truth && truth <= high, high-low)
 		}
-		out.add(low <= truth && truth <= high, high-low)
 	}
 	return out
 }
