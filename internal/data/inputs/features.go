@@ -341,13 +341,18 @@ func checkColumn(a array) error {
 	return nil
 }
 
-func intsOf(a array) ([]int, error) {
+// valuesOf reads all elements of an array.
+func valuesOf(a array) (rows.Array, error) {
 	c, err := a.open()
 	if err != nil {
-		return nil, err
+		return rows.Array{}, err
 	}
 	defer c.Close()
-	all, err := c.ReadRows(0, a.shape()[0])
+	return c.ReadRows(0, a.shape()[0])
+}
+
+func intsOf(a array) ([]int, error) {
+	all, err := valuesOf(a)
 	if err != nil {
 		return nil, err
 	}

@@ -7,11 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/data/npy"
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 )
 
 // OpenTimes reads the times of all rows of a file. They are a column of texts, numbers or
-// dates in a table, or an array of integers in an .npz file.
+// dates in a table, or an array of numbers in an .npz file.
 func OpenTimes(ctx context.Context, path, name string) ([]string, error) {
 	if !IsTable(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
 		return nil, fmt.Errorf("%s: only a table or an .npz file has times; they cannot be %.100q here", path, name)
@@ -27,21 +28,8 @@ func OpenTimes(ctx context.Context, path, name string) ([]string, error) {
 			}
 		}
 	}
-	return openNames(ctx, path, Options{Groups: name, groupsAre: "times"}, -1)
-}
-
-// OpenGroups reads the groups of precomputed rows. They are an array of integers, or a
-// column of any text in a table, such as a Parquet file. An array must have the given
-// number of rows.
-func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
-	return openNames(ctx, path, Options{Groups: name}, rows)
-}
-
-// openNames reads the groups of rows. A negative number of rows stands for any number.
-func openNames(ctx context.Context, path string, o Options, rows int) ([]string, error) {
 	if IsTable(path) {
-		o.Takes = []Takes{}
-		t, err := readTable(ctx, path, o)
+		t, err := readTable(ctx, path, Options{Groups: name, groupsAre: "times", Takes: []Takes{}})
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +39,60 @@ func openNames(ctx context.Context, path string, o Options, rows int) ([]string,
 	if err != nil {
 		return nil, err
 	}
-	return readGroups(z, o.Groups, rows)
+	return readTimes(z, name)
+}
+
+// readTimes returns the numbers of an array as texts.
+func readTimes(z arrayFile, name string) ([]string, error) {
+	a, err := z.entry(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkColumn(a); err != nil {
+		return nil, err
+	}
+	all, err := valuesOf(a)
+	if err != nil {
+		return nil, err
+	}
+	var times []string
+	switch d := all.Data.(type) {
+	case []float64:
+		for _, x := range d {
+			times = append(times, strconv.FormatFloat(x, 'g', -1, 64))
+		}
+	case []float32:
+		for _, x := range d {
+			times = append(times, strconv.FormatFloat(float64(x), 'g', -1, 32))
+		}
+	default:
+		numbers, err := npy.Ints(all)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range numbers {
+			times = append(times, strconv.Itoa(x))
+		}
+	}
+	return times, nil
+}
+
+// OpenGroups reads the groups of precomputed rows. They are an array of integers, or a
+// column of any text in a table, such as a Parquet file. An array must have the given
+// number of rows.
+func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
+	if IsTable(path) {
+		t, err := readTable(ctx, path, Options{Groups: name, Takes: []Takes{}})
+		if err != nil {
+			return nil, err
+		}
+		return t.groups, nil
+	}
+	z, err := openArrays(path)
+	if err != nil {
+		return nil, err
+	}
+	return readGroups(z, name, rows)
 }
 
 func readGroups(z arrayFile, name string, rows int) ([]string, error) {
@@ -62,7 +103,7 @@ func readGroups(z arrayFile, name string, rows int) ([]string, error) {
 	if err := checkColumn(a); err != nil {
 		return nil, err
 	}
-	if n := a.shape()[0]; rows >= 0 && n != rows {
+	if n := a.shape()[0]; n != rows {
 		return nil, fmt.Errorf("%s: it has %d entries for %d rows", a.Name(), n, rows)
 	}
 	v, err := intsOf(a)

@@ -2,9 +2,12 @@ package inputs
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 func TestTableGroups(t *testing.T) {
@@ -43,10 +46,13 @@ func TestTableGroups(t *testing.T) {
 	}
 }
 
-// TestOpenTimes checks that times are texts, numbers or dates of tables.
+// TestOpenTimes checks that times are texts, numbers or dates of tables, or numbers of arrays.
 func TestOpenTimes(t *testing.T) {
 	dir := t.TempDir()
 	path := writeFile(t, dir, "a.csv", "x,at\n1, 2024-05-01 \n2,7.50\n3,\n")
+	arrays := writeNPZ(t, false, map[string]rows.Array{
+		"at": {Shape: []int{3}, Data: []float64{0, .5, math.NaN()}}, "single": {Shape: []int{2, 1}, Data: []float32{.1, 2}}, "whole": {Shape: []int{2}, Data: []int64{-7, 20240501}}, "wide": {Shape: []int{1, 2}, Data: []int64{1, 2}},
+	})
 	for _, tt := range []struct {
 		path, name string
 		want       []string
@@ -55,6 +61,10 @@ func TestOpenTimes(t *testing.T) {
 		{path, "at", []string{"2024-05-01", "7.50", ""}, ""},
 		{"../parquet/testdata/dates/dates.parquet", "ms", []string{"2024-02-29 23:59:59.123", "", "1969-12-31 00:00:01"}, ""},
 		{"../parquet/testdata/dates/dates.parquet", "number", []string{"1", "2", "3"}, ""},
+		{arrays, "at", []string{"0", "0.5", "NaN"}, ""},
+		{arrays, "single", []string{"0.1", "2"}, ""},
+		{arrays, "whole", []string{"-7", "20240501"}, ""},
+		{arrays, "wide", nil, "its shape is [1 2]"},
 		{path, "month", nil, `a.csv: there is no column "month" to take times from; its columns are x, at`},
 		{"a.tar", "at", nil, "a.tar: only a table or an .npz file has times"},
 	} {
