@@ -17,8 +17,8 @@ type inputColumns struct {
 	profile *schema.Profile // nil if the columns are unknown
 	matcher *schema.Matcher
 	sample  reservoir
-	codes   []map[string]int // number of each category, by column
-	texts   [][]string       // categories in the order of their numbers
+	codes   []map[string]int // number of each category in texts, by column
+	texts   [][]string       // the first maxCuts categories; all others have the number maxCuts
 }
 
 func newInputColumns(p *schema.Profile, seed uint64) *inputColumns {
@@ -46,7 +46,11 @@ func (c *inputColumns) add(inputs ood.Inputs) {
 				continue
 			}
 			code, known := c.codes[j][texts[j]]
-			if !known {
+			switch {
+			case known:
+			case len(c.texts[j]) == maxCuts:
+				code = maxCuts
+			default:
 				if c.codes[j] == nil {
 					c.codes[j] = map[string]int{}
 				}
@@ -75,7 +79,7 @@ func (d condition) holds(v float32) bool {
 }
 
 const (
-	// maxCuts is the largest number of values at which a column is cut.
+	// maxCuts is the largest number of values at which a column is cut, and of its categories.
 	maxCuts = 16
 	// minRegion is the smallest fraction of the searched rows in a region.
 	minRegion = .05
@@ -87,13 +91,14 @@ const (
 
 // worstRegion describes a region of the columns in which rows are missed most, such as "carat >
 // 1.5 and color = J". A region has one or two conditions. It is searched on the first half of
-// order, and members are its rows in the second half. Positions in order and members are
-// positions in the sample. The result is empty if the columns are unknown.
+// order, or on fewer rows if there are hundreds of columns, which would take long. Members are
+// its rows in the second half. Positions in order and members are positions in the sample. The
+// result is empty if the columns are unknown.
 func (c *inputColumns) worstRegion(order []int, covered []bool) (region string, members []int) {
 	if c.profile == nil || c.sample.cols == 0 || len(c.sample.rows) != len(covered) {
 		return "", nil
 	}
-	half := order[:len(order)/2]
+	half := order[:min(len(order)/2, max(500, maxSearchCells/(2*c.sample.cols)))]
 	all := c.conditions(half)
 	var missed float64
 	for _, i := range half {
@@ -177,7 +182,7 @@ func (c *inputColumns) conditions(searched []int) (all []condition) {
 	low, high := float32(math.Inf(-1)), float32(math.Inf(1))
 	for j, column := range c.profile.Columns {
 		if column.Kind == schema.Category {
-			for code := range min(len(c.texts[j]), maxCuts) {
+			for code := range c.texts[j] {
 				all = append(all, condition{column: j, low: float32(code) - .5, high: float32(code) + .5})
 			}
 			continue

@@ -192,6 +192,21 @@ func TestWorstRegion(t *testing.T) {
 	}
 }
 
+// TestManyCategories checks that the memory for categories is limited, as for a column of names.
+func TestManyCategories(t *testing.T) {
+	c := newInputColumns(&schema.Profile{Columns: []schema.Column{{Name: "name", Kind: schema.Category}}}, 1)
+	var names []string
+	for i := range 100 {
+		names = append(names, string(rune('a'+i)))
+	}
+	for range 2 {
+		c.add(ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{100, 1}, Strings: names}}})
+	}
+	if len(c.texts[0]) != maxCuts || len(c.codes[0]) != maxCuts || c.sample.x[1] != 1 || c.sample.x[101] != 1 || c.sample.x[99] != maxCuts {
+		t.Errorf("%d categories, and the numbers %v", len(c.codes[0]), c.sample.x[:102])
+	}
+}
+
 // TestPartsBySize checks that rows are grouped by the width of intervals and the size of sets.
 func TestPartsBySize(t *testing.T) {
 	covered := func(int) bool { return true }
