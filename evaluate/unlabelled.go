@@ -333,7 +333,7 @@ func (g *accumulator) evaluateFewLabels(ctx context.Context, e *Evaluation) (*Fe
 		out.Rows += len(predictions)
 	}
 	if out.Rows < minLabelled {
-		return nil, fmt.Errorf("there are %s: an estimate needs %d or more", rows.Count(out.Rows, "labelled row"), minLabelled)
+		return nil, fmt.Errorf("an estimate needs %d labelled rows or more, not %d", minLabelled, out.Rows)
 	}
 	for k, figure := range g.figures() {
 		p, err := calibrate.PredictionPowered(losses[k], predicted[k], g.unlabelled.predictedLosses[k])

@@ -168,7 +168,7 @@ func TestFewLabelsRefuses(t *testing.T) {
 	outside.Labels[7] = 3
 	few := blob(10, 50, 8, 3, 0)
 	for want, labelled := range map[string]ood.Batch{
-		"the labelled rows have no labels": withoutLabels(few), "an estimate needs 10 or more": few.Slice(0, 9), "row 7: label 3 is out of range": outside,
+		"the labelled rows have no labels": withoutLabels(few), "an estimate needs 10 labelled rows or more, not 9": few.Slice(0, 9), "row 7: label 3 is out of range": outside,
 	} {
 		o := evaluate.Options{Labelled: blocksOf(labelled, blas32.General{}, nil)}
 		if _, err := evaluate.Rows(context.Background(), p, blocksOf(withoutLabels(few), blas32.General{}, nil), o); err == nil || !strings.Contains(err.Error(), want) {

@@ -274,14 +274,14 @@ func checkGates(gates []gate, e *evaluate.Evaluation, untested string) error {
 				advice = fmt.Sprintf(" at %g; it needs --level or --alpha", g.levelOrAlpha)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
 				advice = "; it needs --ood"
-			case strings.HasPrefix(g.figure, "estimated_") && e.ErrorEstimate != nil:
+			case strings.HasPrefix(g.figure, "estimated_") && e.ErrorEstimate != nil && e.ErrorEstimate.Reason != "":
 				advice = "; " + e.ErrorEstimate.Reason
 			case strings.HasPrefix(g.figure, "estimated_"):
 				advice = "; errors are estimated for a classifier if the rows have no labels, and for any model with --labelled"
 			case isColumnFigure(g.figure):
 				advice = "; " + noProfile
 			case slices.Contains([]string{"conditional_failures", "ert"}, g.figure):
-				advice = "; conditional coverage is tested only with at least 50 rows, if the guarantee is not violated and calibration rows have no weights"
+				advice = "; conditional coverage is tested only with at least 50 rows, if some are missed, the guarantee is not violated and calibration rows have no weights"
 			case g.figure == "worst_columns":
 				advice = "; it needs rows with named columns, a file with a profile of the inputs, and at least 50 rows"
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):

@@ -33,7 +33,11 @@ func (b *block) addConditional(e *evaluate.Evaluation, kind string, target int) 
 	g.addNumbers("p-value", "adjusted for the number of all parts that are tested (Holm)", mapSlice(worst, func(r evaluate.Rate) float64 { return *r.AdjustedPValue }), func(x float64) string { return display.Number(x, 2) })
 	b.Tables = append(b.Tables, g)
 	for _, t := range tests {
-		if t.ERT != nil {
+		switch {
+		case t.ERT == nil:
+		case t.ERT.Deviation < .0005: // 0.0 percentage points, or less than 0 by chance
+			b.addSentence("ERT: a forest finds no deviation of the coverage from the level (Brier score %s)", display.Fixed(t.ERT.ExcessRisk, 4))
+		default:
 			b.addSentence("ERT: as far as a forest can predict it, coverage deviates from the level by %s percentage points on average (Brier score %s)", display.Fixed(100*t.ERT.Deviation, 1), display.Fixed(t.ERT.ExcessRisk, 4))
 		}
 	}

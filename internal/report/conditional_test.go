@@ -32,6 +32,10 @@ func TestConditional(t *testing.T) {
 	if strings.Contains(text, "of sets") {
 		t.Error("the text shows a test of sets beside intervals")
 	}
+	e.Conditional[1].ERT.Deviation = -.0002
+	if text := EvaluationText(e); strings.Contains(text, "-0.0 percentage") || !strings.Contains(text, "a forest finds no deviation") {
+		t.Errorf("for an ERT below 0, the text is:\n%s", text)
+	}
 	page := renderPage(t, Evaluation("m.attach", "x.csv", e))
 	checkPage(t, page)
 	table := between(t, page, "<h3>Conditional coverage at level 0.9</h3>", "</table>")
