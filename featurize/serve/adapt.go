@@ -28,7 +28,8 @@ import (
 // remembers the rows of each request that has an id until their targets come, in any order. Each
 // target of a regressor adapts on its own. An Adaptation is safe for concurrent use.
 //
-// Intervals and sets have the threshold that calibrate.Adaptive returns when the model has run.
+// Intervals have the nonconformity score of the file (attach.Calibration.IntervalScore). Intervals
+// and sets have the threshold that calibrate.Adaptive returns when the model has run.
 // All rows of a request have the same threshold. A request without an id gets it too, but its
 // rows do not wait for targets. A row also does not count if nothing is known about its target,
 // so that its interval is infinite in any case.
@@ -101,7 +102,7 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 	}
 	o.Alpha = 1 - c.Level
 	if o.Window == 0 && o.Method != "pid" {
-		o.Window = int(math.Ceil(windowScores / o.Alpha))
+		o.Window = int(math.Ceil(windowScores/o.Alpha - 1e-9))
 	}
 	if o.Window > 0 && o.Alpha*float64(o.Window+1) < 1-1e-9 {
 		return nil, fmt.Errorf("with the level %v, intervals from a window of %d scores are infinite: it needs at least %d", c.Level, o.Window, int(math.Ceil(1/o.Alpha-1-1e-9)))
@@ -113,7 +114,7 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 	var scores [][]float64
 	var err error
 	if len(c.Quantiles) > 0 {
-		scores, err = a.useIntervals(c.Quantiles)
+		scores, err = a.useIntervals(c.Quantiles, c.IntervalScore)
 	} else {
 		scores, err = a.useSets(c.TrueClasses, b.Base.Outputs)
 	}
@@ -138,25 +139,30 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 	return a, nil
 }
 
-// useIntervals prepares intervals, and returns the scores of the calibration rows for each target.
-func (a *Adaptation) useIntervals(quantiles []calibrate.QuantileCalibration) (scores [][]float64, err error) {
+// useIntervals prepares intervals with a nonconformity score, and returns the scores of the
+// calibration rows for each target.
+func (a *Adaptation) useIntervals(quantiles []calibrate.QuantileCalibration, score string) (scores [][]float64, err error) {
 	alpha := a.options.Alpha
-	targets, light := make([]calibrate.QuantileCalibration, len(quantiles)), make([]calibrate.QuantileCalibration, len(quantiles))
-	for t, q := range quantiles {
-		targets[t] = selectLevels(q, alpha/2, 1-alpha/2)
-		light[t].Levels = targets[t].Levels
+	wanted := []float64{alpha / 2, 1 - alpha/2}
+	switch score {
+	case conformal.CQRM:
+		wanted = append(wanted, .5)
+	case conformal.CIR, conformal.RCP:
+		wanted = quantiles[0].Levels
 	}
-	calibrated, err := calibrate.NewIntervals(targets, calibrate.IntervalOptions{}, alpha)
-	if err != nil {
+	targets := make([]calibrate.QuantileCalibration, len(quantiles))
+	for t, q := range quantiles {
+		targets[t] = selectLevels(q, wanted...)
+	}
+	if a.intervals, err = calibrate.NewIntervals(targets, calibrate.IntervalOptions{Score: score}, alpha); err != nil {
 		return nil, err
 	}
-	scores = calibrated.CalibrationScores()
+	scores = a.intervals.CalibrationScores()
 	for t := range scores {
 		scores[t] = slices.DeleteFunc(scores[t], math.IsNaN) // nothing is known about these rows, which do not count
 	}
 	a.levels, a.width = targets[0].Levels, len(targets[0].Levels)
-	a.intervals, err = calibrate.NewIntervals(light, calibrate.IntervalOptions{}, alpha)
-	return scores, err
+	return scores, nil
 }
 
 // useSets prepares prediction sets, and returns the scores of the calibration rows.
@@ -176,12 +182,12 @@ func (a *Adaptation) useSets(c calibrate.ClassCalibration, classes int) (scores 
 	return [][]float64{lac}, nil
 }
 
-// selectLevels returns a calibration with only those levels that quantiles at the ends of an
-// interval are interpolated from. It keeps what each waiting row must remember small.
-func selectLevels(q calibrate.QuantileCalibration, ends ...float64) (selected calibrate.QuantileCalibration) {
+// selectLevels returns a calibration with only those levels that quantiles at the given levels are
+// interpolated from. It keeps what each waiting row must remember small.
+func selectLevels(q calibrate.QuantileCalibration, wanted ...float64) (selected calibrate.QuantileCalibration) {
 	var columns []int
-	for _, end := range ends {
-		above, _ := slices.BinarySearch(q.Levels, end)
+	for _, level := range wanted {
+		above, _ := slices.BinarySearch(q.Levels, level)
 		columns = append(columns, max(0, above-1), min(above, len(q.Levels)-1))
 	}
 	slices.Sort(columns)
@@ -452,10 +458,10 @@ func (p *pendingRequest) waitingRows() (rows []int) {
 }
 
 // Feedback takes the true targets of rows, or their classes, and reports for each of them whether
-// the interval or the set that the client got covers it. id is the id of the request, and rows are the numbers of rows in the
-// request, counted from 0. If rows is nil, all rows of the request are meant. targets has one
-// value for each of these rows and each target, row by row. If Feedback returns an error, all
-// rows still wait.
+// the interval or the set that the client got covers it. id is the id of the request, and rows are
+// the numbers of rows in the request, counted from 0. If rows is nil, all rows of the request are
+// meant. targets has one value for each of these rows and each target, row by row. If Feedback
+// returns an error, all rows still wait.
 //
 // It returns an error if the id or a row does not wait, for example because its targets have
 // come, because it has waited for too long, or because another process gave the interval.

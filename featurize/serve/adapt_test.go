@@ -386,6 +386,47 @@ func TestSeveralTargets(t *testing.T) {
 	}
 }
 
+// TestDefaultWindow checks that the default window is 20/(1−level) despite rounding.
+func TestDefaultWindow(t *testing.T) {
+	toy, err := toyBundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := *toy
+	b.Calibration.Level = .9
+	s, _, _ := serveToy(t, &b, serve.Options{Adapt: &calibrate.AdaptiveOptions{}})
+	if state, err := mustAdaptation(t, s).MarshalBinary(); err != nil || !strings.Contains(string(state), `"Window":200,`) {
+		t.Errorf("error %v, the state %.300s", err, state)
+	}
+}
+
+// TestAdaptsScore checks for each interval score of a file that the adaptive intervals begin like
+// the other intervals of the file, if the window has all calibration rows.
+func TestAdaptsScore(t *testing.T) {
+	toy, err := toyBundle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[any]bool{}
+	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {
+		b := *toy
+		b.Calibration.IntervalScore = score
+		_, plainURL, _ := serveToy(t, &b, serve.Options{})
+		plain := mustPost(t, plainURL+"/infer", toyRequest("", 1.5, 2.5))
+		_, url, _ := serveToy(t, &b, serve.Options{Adapt: &calibrate.AdaptiveOptions{Window: b.Calibration.NCal}})
+		adaptive := mustPost(t, url+"/infer", toyRequest("", 1.5, 2.5))
+		for _, end := range []string{"lower", "upper"} {
+			if got, want := adaptive.data(end), plain.data(end); !slices.Equal(got, want) {
+				t.Errorf("%s: %s is %v, want %v", score, end, got, want)
+			}
+		}
+		seen[plain.data("lower")[0]] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %d of 5 scores give different intervals, so the test shows little", len(seen))
+	}
+}
+
 // TestAdaptsSets checks that the adaptive sets of a classifier begin like its other sets, and cover
 // labels that are often wrong, while other sets do not. It also checks which labels are refused.
 func TestAdaptsSets(t *testing.T) {
