@@ -76,7 +76,9 @@ type LabelShift struct {
 //
 // PValue compares the means of at most 5 principal components of the features. Its test is an
 // overidentification test (Hansen 1982): a χ² test with the covariance that the estimates of
-// the shares imply.
+// the shares imply. Errors and PValue are asymptotic. If a class with few calibration
+// rows has a large share of the target rows, confidence intervals from Errors are too narrow, and
+// PValue is too small.
 //
 // References: Lipton, Wang & Smola (2018), Detecting and Correcting for Label Shift with Black
 // Box Predictors, for C; Garg, Wu, Balakrishnan & Lipton (2020), A Unified View of Label Shift
