@@ -149,7 +149,7 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 		return all[f.guarantee.Target], true
 	})
 	if after.value == "" {
-		return "no other interval score covers these rows more evenly; look for features that tell where errors are large", "", ""
+		return "the interval scores cqr-r and rcp cover these rows no more evenly; look for features that tell where errors are large", "", ""
 	}
 	return fmt.Sprintf("use the interval score %s: %s", after.value, f.gain(before, after)), "interval_score", after.value
 }
