@@ -177,9 +177,10 @@ type Calibration struct {
 	TaughtByCalibration bool `json:"taught_by_calibration,omitempty"`
 	// IntervalErrors says whose errors taught the interval model: the model's own if it is
 	// empty, those of out-of-fold predictions ("out-of-fold"), or those of a surrogate model
-	// ("surrogate"). ErrorRatio is the reason for a surrogate: the model's median absolute error
-	// on the calibration rows, divided by that on the fit rows, at most 1,000. With several
-	// targets it is the largest. It is 0 unless Fit chose by it.
+	// ("surrogate"). It is empty too if no errors did. ErrorRatio is the reason for a surrogate:
+	// the model's median absolute error on the calibration rows, divided by that on the fit
+	// rows, at most 1,000. With several targets it is the largest. It is 0 unless Fit chose by
+	// it.
 	IntervalErrors string  `json:"interval_errors,omitempty"`
 	ErrorRatio     float64 `json:"error_ratio,omitempty"`
 	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none. An

@@ -50,6 +50,9 @@ func (b *Bundle) fitIntervalModel(ctx context.Context, in *FitOptions, d rowSpli
 	if len(list) > 0 {
 		best, c.IntervalChoice = list[0], list
 	}
+	if best.Direct { // it learns from no errors
+		c.IntervalErrors, c.ErrorRatio = ownErrors, 0
+	}
 	if *in, err = in.with(best); err != nil {
 		return nil, d, err
 	}

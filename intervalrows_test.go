@@ -201,6 +201,9 @@ func TestIntervalChoice(t *testing.T) {
 	if c := direct.Calibration.IntervalChoice[0]; !c.Direct || direct.Base.Residual {
 		t.Errorf("the best is %+v", c)
 	}
+	if c := direct.Calibration; c.IntervalErrors != "" || c.ErrorRatio != 0 {
+		t.Errorf("the errors %q with the ratio %v taught a model that learned the targets", c.IntervalErrors, c.ErrorRatio)
+	}
 	in.IntervalScore = "cir"
 	b = mustFit(t, in)
 	if c := b.Calibration; len(c.IntervalChoice) != 3 || c.IntervalScore != "cir" {
