@@ -106,7 +106,7 @@ func (a *Adaptive) UnmarshalJSON(data []byte) error {
 	var s adaptiveState
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
+	if err := d.Decode(&s); err != nil && s.Version <= adaptiveStateVersion { // a later version can have other fields
 		return fmt.Errorf("not the state of an Adaptive: %w", err)
 	}
 	if s.Version != adaptiveStateVersion {

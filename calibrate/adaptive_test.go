@@ -540,6 +540,10 @@ func TestAdaptiveRefusesDamagedStates(t *testing.T) {
 			t.Errorf("%s becomes %s: %v, and the level is %v", damage.old, damage.new, err, level)
 		}
 	}
+	later := strings.Replace(states["aci"], `"version":1`, `"version":2,"other":1`, 1)
+	if err := json.Unmarshal([]byte(later), new(calibrate.Adaptive)); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("a state with a field of a later version: %v", err)
+	}
 }
 
 // FuzzAdaptiveState checks that an Adaptive with an accepted state continues and can be saved.

@@ -600,7 +600,7 @@ func TestAdaptationState(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range []struct{ from, to, words string }{
-			{`"version":1`, `"version":2`, "version 2, and this program reads version 1"}, {`"model":"`, `"model":"0`, "another model"},
+			{`"version":1`, `"version":2,"new":0`, "version 2, and this program reads version 1"}, {`"model":"`, `"model":"0`, "another model"},
 			{`"calibration":"`, `"calibration":"0`, "other calibration rows"}, {`"Window":100`, `"Window":99`, "another method, step or window"},
 			{`"Alpha":0.0`, `"Alpha":0.5`, "the level 0.4"}, {`"id":"1"`, `"id":"2"`, `the id "2" is empty or there twice`}, {`"rows":3`, `"rows":4`, "4 rows and 48 bytes"},
 			{`"done":[0`, `"done":[3`, "row 3 of the request"}, {`"next_row":60`, `"next_row":6`, "begins at row"}, {`{"`, `["`, "not the state of adaptive intervals, or damaged"},

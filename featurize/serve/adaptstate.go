@@ -87,7 +87,7 @@ func (a *Adaptation) UnmarshalBinary(data []byte) error {
 	var s adaptationState
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
+	if err := d.Decode(&s); err != nil && s.Version <= adaptationVersion { // a later version can have other fields
 		return fmt.Errorf("not the state of adaptive intervals, or damaged: %w", err)
 	}
 	a.mu.Lock()
