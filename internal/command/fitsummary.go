@@ -193,7 +193,7 @@ func describeIntervalRows(c attach.Calibration) (text string) {
 	if c.NInterval > 0 {
 		text += ", calibrated on " + display.Count(c.NInterval)
 	}
-	if c.ErrorRatio > 0 {
+	if c.ErrorRatio > 1 { // below 1, the surrogate's errors resemble those of the model more for another reason
 		text += fmt.Sprintf(", because the model's errors are %s times as large on calibration rows as on fit rows", display.Number(c.ErrorRatio, 2))
 	}
 	return text
