@@ -120,9 +120,9 @@ func nanAt(n, row int) blas32.General {
 	return m
 }
 
-// TestSurrogateIntervals checks that intervals keep their coverage if a surrogate model teaches
+// TestSurrogateCoverage checks that intervals keep their coverage if a surrogate model teaches
 // them, and that they are then better than intervals that learned memorised errors.
-func TestSurrogateIntervals(t *testing.T) {
+func TestSurrogateCoverage(t *testing.T) {
 	const fits, nCal, nTest = 40, 99, 500
 	rng := rand.New(rand.NewPCG(11, 1))
 	covered, winkler := 0., map[string]float64{}
