@@ -149,11 +149,7 @@ func (in FitOptions) crossFitted(ctx context.Context, c IntervalCandidate, l lea
 		if err != nil {
 			return nil, err
 		}
-		for i, row := range held {
-			for t := range q.Targets {
-				copy(all.Row(row, t), q.Row(i, t))
-			}
-		}
+		copyQuantiles(all, held, q)
 	}
 	return calibrateQuantiles(all, l.targets)
 }

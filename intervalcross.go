@@ -67,6 +67,9 @@ func (b *Bundle) crossFit(ctx context.Context, in FitOptions, d rowSplit) (*fitt
 // come from the model that did not learn from it.
 func (b *Bundle) calibrationQuantiles(cal ood.Batch) (ood.Quantiles, error) {
 	all, err := b.predictQuantiles(cal, quantile.Levels())
+	if err != nil {
+		return all, err
+	}
 	for k, model := range b.foldModels {
 		var fold []int
 		for i, f := range b.Calibration.Folds {
@@ -74,17 +77,23 @@ func (b *Bundle) calibrationQuantiles(cal ood.Batch) (ood.Quantiles, error) {
 				fold = append(fold, i)
 			}
 		}
-		var q ood.Quantiles
-		if err == nil {
-			q, err = b.Base.quantilesOf(model, cal.Select(fold), quantile.Levels())
+		q, err := b.Base.quantilesOf(model, cal.Select(fold), quantile.Levels())
+		if err != nil {
+			return all, err
 		}
-		for j := 0; j < len(fold) && err == nil; j++ {
-			for t := range q.Targets {
-				copy(all.Row(fold[j], t), q.Row(j, t))
-			}
+		copyQuantiles(all, fold, q)
+	}
+	return all, nil
+}
+
+// copyQuantiles copies the quantiles of some rows into those of all rows. Row i goes to
+// positions[i].
+func copyQuantiles(all ood.Quantiles, positions []int, q ood.Quantiles) {
+	for i, row := range positions {
+		for t := range q.Targets {
+			copy(all.Row(row, t), q.Row(i, t))
 		}
 	}
-	return all, err
 }
 
 // foldQuantiles returns the quantiles of rows by the model of each fold, whose features are
