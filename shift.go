@@ -182,7 +182,7 @@ func (p *Predictor) weights(r Rows) []float64 {
 	}
 	weights := make([]float64, r.Len())
 	for i := range weights {
-		weights[i] = ratio.Of(rows.Row(r.Features, i))
+		weights[i] = ratio.Weight(rows.Row(r.Features, i))
 	}
 	return weights
 }

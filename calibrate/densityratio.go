@@ -105,9 +105,9 @@ func NewDensityRatio(ctx context.Context, calibration, target blas32.General, se
 	return r, weights, nil
 }
 
-// Of estimates the ratio for the features of a row. It panics if a row does not have one feature
+// Weight returns the estimated ratio for the features of a row. It panics unless there is one feature
 // for each coefficient. If a feature is not finite, the ratio is +Inf.
-func (r DensityRatio) Of(row []float32) float64 {
+func (r DensityRatio) Weight(row []float32) float64 {
 	if len(row) != len(r.Coefficients) {
 		panic(fmt.Sprintf("calibrate: a row has %d features and the density ratio needs %d", len(row), len(r.Coefficients)))
 	}

@@ -62,7 +62,7 @@ func coverage(t *testing.T, n, h, repeats int, tilt float64) (known, estimated, 
 			for _, c := range []struct {
 				count *float64
 				p     float64
-			}{{&unweighted, plain.PValue(s)}, {&known, exact.PValue(s, math.Exp(tilt*float64(row[0])))}, {&estimated, fitted.PValue(s, ratio.Of(row))}} {
+			}{{&unweighted, plain.PValue(s)}, {&known, exact.PValue(s, math.Exp(tilt*float64(row[0])))}, {&estimated, fitted.PValue(s, ratio.Weight(row))}} {
 				if c.p > alpha {
 					*c.count += 1 / float64(repeats*tests)
 				}
@@ -105,7 +105,7 @@ func TestDensityRatio(t *testing.T) {
 		z := (float64(rows.Row(x, i)[0]) - 100) / 5
 		want := tilt*z - tilt*tilt/2
 		crossFitted += math.Abs(math.Log(w)-want) / n
-		mean += math.Abs(math.Log(ratio.Of(rows.Row(x, i)))-want) / n
+		mean += math.Abs(math.Log(ratio.Weight(rows.Row(x, i)))-want) / n
 	}
 	if crossFitted > .1 || mean > .1 {
 		t.Errorf("the mean error of the logarithm is %.3f for weights and %.3f for ratios", crossFitted, mean)
@@ -114,10 +114,10 @@ func TestDensityRatio(t *testing.T) {
 	if err != nil || !slices.Equal(repeated, weights) || !slices.Equal(again.Coefficients, ratio.Coefficients) {
 		t.Errorf("a second estimate differs, with the error %v", err)
 	}
-	if got := ratio.Of([]float32{1e30, 0, 0, 7}); got != 50 {
+	if got := ratio.Weight([]float32{1e30, 0, 0, 7}); got != 50 {
 		t.Errorf("the ratio far beyond all rows is %v, not 50", got)
 	}
-	if got := ratio.Of([]float32{0, float32(math.Inf(1)), 0, 7}); !math.IsInf(got, 1) {
+	if got := ratio.Weight([]float32{0, float32(math.Inf(1)), 0, 7}); !math.IsInf(got, 1) {
 		t.Errorf("the ratio of an infinite feature is %v", got)
 	}
 }

@@ -160,7 +160,7 @@ func ExampleNewDensityRatio() {
 		if plain.PValue(float64(x)) <= 0.1 {
 			alarms++
 		}
-		if weighted.PValue(float64(x), ratio.Of([]float32{x})) <= 0.1 {
+		if weighted.PValue(float64(x), ratio.Weight([]float32{x})) <= 0.1 {
 			weightedAlarms++
 		}
 	}

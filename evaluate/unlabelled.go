@@ -97,7 +97,7 @@ func (g *accumulator) addUnlabelled(predictions []attach.Prediction, logits, fea
 	for i := range predictions {
 		u.top = append(u.top, topProbability(logits, i))
 		if ratio := g.bundle.Calibration.Ratio; ratio != nil {
-			u.weights = append(u.weights, ratio.Of(rows.Row(features, i)))
+			u.weights = append(u.weights, ratio.Weight(rows.Row(features, i)))
 		} else if g.weighted() {
 			u.weights = append(u.weights, 1) // the weight depends on the label, which is unknown; the mean weight is about 1
 		}

@@ -139,7 +139,7 @@ func (r *labelResult) add(ctx context.Context, b ood.Batch, n int, seed uint64) 
 		}
 		for i, label := range fresh.Labels {
 			if weights != nil && byClass == nil {
-				sets = sets.WithWeight(ratio.Of(rows.Row(fresh.Features, i)))
+				sets = sets.WithWeight(ratio.Weight(rows.Row(fresh.Features, i)))
 			}
 			set := sets.Predict(rows.Slice(fresh.Logits, i, i+1), 0)[0]
 			*to += experiment.Indicator(slices.Contains(set, label)) / tests

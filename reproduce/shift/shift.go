@@ -110,7 +110,7 @@ func (r *result) add(ctx context.Context, n int, tilt float64, seed uint64) erro
 	}
 	misses := 0
 	for i, e := range errorsOfNew {
-		weight := ratio.Of(rows.Row(fresh, i))
+		weight := ratio.Weight(rows.Row(fresh, i))
 		r.unweighted += experiment.Indicator(plain.PValue(e) > alpha) / tests
 		r.known += experiment.Indicator(known.PValue(e, newWeights[i]) > alpha) / tests
 		r.infiniteKnown += experiment.Indicator(math.IsInf(known.Threshold(alpha, newWeights[i]), 1)) / tests
