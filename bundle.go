@@ -175,9 +175,9 @@ type Calibration struct {
 	// they only chose that the fit rows do, as in files of earlier versions.
 	NInterval           int  `json:"n_interval,omitempty"`
 	TaughtByCalibration bool `json:"taught_by_calibration,omitempty"`
-	// IntervalErrors says whose errors taught the interval model: the model's own if it is
-	// empty, those of out-of-fold predictions ("out-of-fold"), or those of a surrogate model
-	// ("surrogate"). It is empty too if no errors did. ErrorRatio is the reason for a surrogate:
+	// IntervalErrors names the errors that taught the interval model. "surrogate" stands for
+	// errors of a surrogate model, and "out-of-fold" for errors of out-of-fold predictions. An
+	// empty string stands for the model's own errors, or for none. ErrorRatio is the reason for a surrogate:
 	// the model's median absolute error on the calibration rows, divided by that on the fit
 	// rows, at most 1,000. With several targets it is the largest. It is 0 unless Fit chose by
 	// it.

@@ -483,7 +483,7 @@ func (a *Adaptive) forgetScores() {
 }
 
 // needed returns the number of most recent scores that the window and the outstanding rows need.
-// Only "dtaci" compares the score of a row with older scores than those of the window.
+// The method "dtaci" alone compares the score of a row with scores older than the window.
 func (a *Adaptive) needed() int {
 	keep := len(a.sorted)
 	if a.options.Method == dtaci {

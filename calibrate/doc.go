@@ -7,10 +7,10 @@
 // bounds on the number of outliers, and tests of a shift. A Monitor detects drift in a
 // stream. An Adaptive keeps the coverage of a series near 1−α although the series changes.
 //
-// Every guarantee except those of Adaptive and CrossIntervals comes from split conformal
-// prediction. It needs
-// calibration rows and new rows that are exchangeable, and a model and detectors that were
-// not fitted on the calibration rows. A statement then holds with the stated probability,
+// Adaptive and CrossIntervals have guarantees of their own. All others come from split
+// conformal prediction. It needs calibration rows and new rows that are exchangeable, and a
+// model and detectors that were not fitted on the calibration rows. A statement then holds
+// with the stated probability,
 // averaged over draws of the calibration rows and the new row. The guarantee is marginal: it
 // is not conditional on the input. ByGroup, ByClass and ByCluster make it conditional on the
 // group, the class or the cluster. The guarantee does not hold for rows that the model was
