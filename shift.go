@@ -47,7 +47,7 @@ func (c *Calibration) weigh(ctx context.Context, in FitOptions, d rowSplit, scal
 		c.LabelShift, c.Weights = &shift, weightsOf(d.cal.Labels, shift)
 		return nil
 	}
-	ratio, weights, err := calibrate.NewDensityRatio(ctx, d.cal.Features, target, in.Seed)
+	ratio, weights, err := calibrate.NewDensityRatio(ctx, d.cal.Features, target)
 	if err != nil {
 		return fmt.Errorf("weights of the calibration rows: %w", err)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// ratioFolds is the number of parts for cross-fitting.
-	ratioFolds = 5
+	// minRatioRows is the smallest number of rows of each kind. The principal components of fewer
+	// rows are too few to show most shifts.
+	minRatioRows = 100
 	// ratioRows is the smallest number of rows of each kind for each principal component, and
 	// ratioComponents the largest number of components.
 	ratioRows       = 20
 	ratioComponents = 20
-	// ratioPenalty is the penalty of the logistic regressions.
+	// ratioPenalty is the penalty of the logistic regression.
 	ratioPenalty = 1
 	// ratioLimit bounds ratios to 1/ratioLimit … ratioLimit. Larger ratios would give a few
 	// rows all the weight.
 	ratioLimit = 50
-	// minEffectiveSampleSize is the smallest EffectiveSampleSize that NewDensityRatio accepts.
+	// minEffectiveSampleSize is the smallest number of rows that weighted rows may be worth.
 	// With fewer rows, many intervals are infinite, and coverage is left to chance.
 	minEffectiveSampleSize = 30
 )
@@ -43,28 +44,25 @@ type DensityRatio struct {
 
 // NewDensityRatio estimates the ratio of two densities from calibration rows and from rows
 // like those to predict. Both have the same features, and neither has labels or targets. It
-// also returns the weights of the calibration rows, and an error if their
-// EffectiveSampleSize is below 30.
+// also returns the weights of the calibration rows. It needs 100 rows of each kind, and returns
+// an error if the EffectiveSampleSize of the weights is below 30, or their sum below 30 times the
+// mean weight of the target rows.
 //
 // A penalised logistic regression tells the two kinds of rows apart by the first principal
 // components of standardised features. Its odds, divided by the ratio of the numbers of rows,
-// estimate the ratio of densities. A regression that saw a row would overestimate how well
-// it recognises this row. Each of five parts of the rows, drawn by seed, is therefore judged
-// by a regression on the other four (cross-fitting). A second regression on these
-// judgements, with one slope and one intercept, calibrates the odds (Platt scaling). The
-// weights of calibration rows come from these judgements. The ratio of other rows is the
-// geometric mean of the five ratios, calibrated in the same way.
+// estimate the ratio of densities. They are not calibrated on held-out rows: this would shrink
+// them, and coverage would be too low. Without a shift, the odds of few rows differ from 1 by
+// chance, which does not lower coverage.
 //
-// References: Bickel, Brückner & Scheffer (2009), Discriminative Learning Under Covariate
-// Shift; Platt (1999), Probabilistic Outputs for Support Vector Machines.
-func NewDensityRatio(ctx context.Context, calibration, target blas32.General, seed uint64) (DensityRatio, []float64, error) {
+// Reference: Bickel, Brückner & Scheffer (2009), Discriminative Learning Under Covariate Shift.
+func NewDensityRatio(ctx context.Context, calibration, target blas32.General) (DensityRatio, []float64, error) {
 	n, m := calibration.Rows, target.Rows
 	switch {
 	case calibration.Cols != target.Cols:
 		return DensityRatio{}, nil, fmt.Errorf("calibration rows have %d features and target rows have %d: they must be equal", calibration.Cols, target.Cols)
-	case min(n, m) < minEffectiveSampleSize:
-		return DensityRatio{}, nil, fmt.Errorf("there are %s and %s: a density ratio needs at least %d of each",
-			rows.Count(n, "calibration row"), rows.Count(m, "target row"), minEffectiveSampleSize)
+	case min(n, m) < minRatioRows:
+		return DensityRatio{}, nil, fmt.Errorf("there are %s and %s: a density ratio needs at least %d of each, because fewer rows hardly show how the two kinds differ",
+			rows.Count(n, "calibration row"), rows.Count(m, "target row"), minRatioRows)
 	}
 	all := stack(calibration, target)
 	if err := rows.CheckFinite("features", all); err != nil {
@@ -75,31 +73,29 @@ func NewDensityRatio(ctx context.Context, calibration, target blas32.General, se
 	if err != nil {
 		return DensityRatio{}, nil, err
 	}
-	judged, w, b, err := crossFit(ctx, x, n, seed)
-	if err != nil {
-		return DensityRatio{}, nil, err
-	}
-	platt, intercept, err := logistic.Problem{X: judged, Negatives: n, Lambda: ratioPenalty}.Solve(ctx)
+	w, b, err := logistic.Problem{X: x, Negatives: n, Lambda: ratioPenalty}.Solve(ctx)
 	if err != nil {
 		return DensityRatio{}, nil, fmt.Errorf("logistic regression: %w", err)
 	}
-	slope := max(platt[0], 0) // a negative slope only means that the regressions learned nothing
-	if slope == 0 {
-		intercept = math.Log(float64(m) / float64(n))
-	}
-	r := DensityRatio{make([]float64, all.Cols), slope*b + intercept - math.Log(float64(m)/float64(n))}
+	r := DensityRatio{make([]float64, all.Cols), b - math.Log(float64(m)/float64(n))}
 	for j := range r.Coefficients {
 		if scaling.Deviation[j] > 0 {
-			r.Coefficients[j] = slope * blas64.Dot(dense.Vector(dense.Row(components, j)), dense.Vector(w)) / scaling.Deviation[j]
+			r.Coefficients[j] = blas64.Dot(dense.Vector(dense.Row(components, j)), dense.Vector(w)) / scaling.Deviation[j]
 			r.Intercept -= r.Coefficients[j] * scaling.Mean[j]
 		}
 	}
 	weights := make([]float64, n)
 	for i := range weights {
-		weights[i] = boundedRatio(slope*float64(judged.Data[i]) + intercept - math.Log(float64(m)/float64(n)))
+		weights[i] = r.Weight(rows.Row(calibration, i))
 	}
-	if size := EffectiveSampleSize(weights); size < minEffectiveSampleSize {
-		return DensityRatio{}, nil, fmt.Errorf("the weighted calibration rows are worth only %.1f rows, and at least %d are needed: few of them are like the target rows, so calibrate with more rows or with rows like those",
+	ofTarget := 0. // mean weight of target rows
+	for i := range m {
+		ofTarget += r.Weight(rows.Row(target, i)) / float64(m)
+	}
+	// The weight of a new row counts as well. If no calibration row is like the target rows, all
+	// weights are at the lower bound, and only their sum is too small.
+	if size := min(EffectiveSampleSize(weights), floats.Sum(weights)/ofTarget); size < minEffectiveSampleSize {
+		return DensityRatio{}, nil, fmt.Errorf("the weighted calibration rows are worth only %.1f rows, and at least %d are needed: few of them are like the target rows, so calibrate with more rows like the target rows",
 			size, minEffectiveSampleSize)
 	}
 	return r, weights, nil
@@ -151,44 +147,4 @@ func project(ctx context.Context, x blas32.General, k int) (blas32.General, blas
 	directions := s.Components(x.Cols-k, k)
 	y := dense.Project(x, nil, directions)
 	return blas32.General{Rows: x.Rows, Cols: k, Stride: k, Data: dense.Single(y.Data)}, directions, nil
-}
-
-// crossFit judges each row of x by the log-odds of a logistic regression on the other parts.
-// The first n rows are calibration rows. It returns these log-odds as a column, and the mean
-// coefficients of all regressions.
-func crossFit(ctx context.Context, x blas32.General, n int, seed uint64) (judged blas32.General, w []float64, b float64, err error) {
-	judged, w = rows.New(x.Rows, 1), make([]float64, x.Cols)
-	part := make([]int, x.Rows)
-	rng := rand.New(rand.NewPCG(seed, ratioStream))
-	for _, kind := range [2][]int{part[:n], part[n:]} {
-		for k, i := range rng.Perm(len(kind)) {
-			kind[i] = k % ratioFolds
-		}
-	}
-	for fold := range ratioFolds {
-		var others []int
-		negatives := 0
-		for i, p := range part {
-			if p != fold {
-				others = append(others, i)
-				if i < n {
-					negatives++
-				}
-			}
-		}
-		coefficients, intercept, err := logistic.Problem{X: rows.Select(x, others), Negatives: negatives, Lambda: ratioPenalty}.Solve(ctx)
-		if err != nil {
-			return judged, nil, 0, fmt.Errorf("logistic regression: %w", err)
-		}
-		for i, p := range part {
-			if p == fold {
-				judged.Data[i] = float32(logistic.LogOdds(rows.Row(x, i), coefficients, intercept))
-			}
-		}
-		for j, v := range coefficients {
-			w[j] += v / ratioFolds
-		}
-		b += intercept / ratioFolds
-	}
-	return judged, w, b, nil
 }

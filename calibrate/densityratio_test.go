@@ -47,7 +47,7 @@ func coverage(t *testing.T, n, h, repeats int, tilt float64) (known, estimated, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		ratio, weights, err := NewDensityRatio(t.Context(), x, target, 1)
+		ratio, weights, err := NewDensityRatio(t.Context(), x, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,13 +73,17 @@ func coverage(t *testing.T, n, h, repeats int, tilt float64) (known, estimated, 
 }
 
 // TestCoverageUnderShift checks that weights restore the coverage of .9 that a shift of the
-// inputs destroys, with true and with estimated weights.
+// inputs destroys, with true and with estimated weights. A ratio that is shrunk towards 1 covers
+// less than true weights, above all with few rows.
 func TestCoverageUnderShift(t *testing.T) {
-	for n, tilt := range map[int]float64{200: .7, 1000: 1} {
-		known, estimated, unweighted := coverage(t, n, 5, 40, tilt)
-		t.Logf("%d calibration rows: %.3f with true weights, %.3f with estimated ones, %.3f without", n, known, estimated, unweighted)
-		if math.Abs(known-.9) > .02 || math.Abs(estimated-.9) > .02 || unweighted > .85 {
-			t.Errorf("%d calibration rows: coverage is %.3f with true weights, %.3f with estimated ones, and %.3f without", n, known, estimated, unweighted)
+	for _, tt := range []struct {
+		n, repeats int
+		tilt, most float64 // most is the largest coverage without weights
+	}{{100, 100, .5, .86}, {200, 40, .7, .85}, {1000, 40, 1, .85}} {
+		known, estimated, unweighted := coverage(t, tt.n, 5, tt.repeats, tt.tilt)
+		t.Logf("%d calibration rows: %.3f with true weights, %.3f with estimated ones, %.3f without", tt.n, known, estimated, unweighted)
+		if math.Abs(known-.9) > .02 || math.Abs(estimated-.9) > .02 || estimated < known-.01 || unweighted > tt.most {
+			t.Errorf("%d calibration rows: coverage is %.3f with true weights, %.3f with estimated ones, and %.3f without", tt.n, known, estimated, unweighted)
 		}
 	}
 }
@@ -96,21 +100,23 @@ func TestDensityRatio(t *testing.T) {
 			row[0], row[1], row[3] = 100+5*row[0], row[1]/1000, 7
 		}
 	}
-	ratio, weights, err := NewDensityRatio(t.Context(), x, target, 1)
+	ratio, weights, err := NewDensityRatio(t.Context(), x, target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var crossFitted, mean float64
+	mean := 0.
 	for i, w := range weights {
 		z := (float64(rows.Row(x, i)[0]) - 100) / 5
 		want := tilt*z - tilt*tilt/2
-		crossFitted += math.Abs(math.Log(w)-want) / n
-		mean += math.Abs(math.Log(ratio.Weight(rows.Row(x, i)))-want) / n
+		mean += math.Abs(math.Log(w)-want) / n
+		if ratio.Weight(rows.Row(x, i)) != w {
+			t.Fatalf("row %d has the weight %v and the ratio %v", i, w, ratio.Weight(rows.Row(x, i)))
+		}
 	}
-	if crossFitted > .1 || mean > .1 {
-		t.Errorf("the mean error of the logarithm is %.3f for weights and %.3f for ratios", crossFitted, mean)
+	if mean > .1 {
+		t.Errorf("the mean error of the logarithm is %.3f", mean)
 	}
-	again, repeated, err := NewDensityRatio(t.Context(), x, target, 1)
+	again, repeated, err := NewDensityRatio(t.Context(), x, target)
 	if err != nil || !slices.Equal(repeated, weights) || !slices.Equal(again.Coefficients, ratio.Coefficients) {
 		t.Errorf("a second estimate differs, with the error %v", err)
 	}
@@ -122,15 +128,15 @@ func TestDensityRatio(t *testing.T) {
 	}
 }
 
-// TestDensityRatioWithoutShift checks that rows from one source get nearly equal weights, even
-// if there are many features.
+// TestDensityRatioWithoutShift checks that rows from one source get similar weights, even if
+// there are many features.
 func TestDensityRatioWithoutShift(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	_, weights, err := NewDensityRatio(t.Context(), tilted(r, 400, 200, 0), tilted(r, 400, 200, 0), 1)
+	_, weights, err := NewDensityRatio(t.Context(), tilted(r, 400, 200, 0), tilted(r, 400, 200, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := EffectiveSampleSize(weights); size < 385 {
+	if size := EffectiveSampleSize(weights); size < 340 {
 		t.Errorf("the effective sample size of 400 rows is %.1f", size)
 	}
 }
@@ -141,9 +147,9 @@ func TestDensityRatioErrors(t *testing.T) {
 	x, infinite := tilted(r, 100, 2, 0), tilted(r, 100, 2, 0)
 	infinite.Data[7] = float32(math.Inf(1))
 	for name, target := range map[string]blas32.General{
-		"few rows": tilted(r, 29, 2, 0), "other features": tilted(r, 100, 3, 0), "far rows": tilted(r, 100, 2, 4), "infinite features": infinite,
+		"few rows": tilted(r, 99, 2, 0), "other features": tilted(r, 100, 3, 0), "far rows": tilted(r, 100, 2, 4), "very far rows": tilted(r, 100, 2, 20), "infinite features": infinite,
 	} {
-		if _, _, err := NewDensityRatio(t.Context(), x, target, 1); err == nil {
+		if _, _, err := NewDensityRatio(t.Context(), x, target); err == nil {
 			t.Errorf("%s: no error", name)
 		} else {
 			t.Log(err)

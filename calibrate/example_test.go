@@ -142,7 +142,7 @@ func ExampleNewDensityRatio() {
 	for i, x := range calibration.Data {
 		scores[i] = float64(x)
 	}
-	ratio, weights, err := calibrate.NewDensityRatio(context.Background(), calibration, target, 0)
+	ratio, weights, err := calibrate.NewDensityRatio(context.Background(), calibration, target)
 	if err != nil {
 		panic(err)
 	}
@@ -167,6 +167,6 @@ func ExampleNewDensityRatio() {
 	fmt.Printf("%d weighted rows are worth %.0f rows\n", len(weights), calibrate.EffectiveSampleSize(weights))
 	fmt.Printf("false alarms in 1000 rows at 0.1: %d without weights, %d with weights\n", alarms, weightedAlarms)
 	// Output:
-	// 1000 weighted rows are worth 371 rows
+	// 1000 weighted rows are worth 369 rows
 	// false alarms in 1000 rows at 0.1: 378 without weights, 99 with weights
 }

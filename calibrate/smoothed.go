@@ -16,14 +16,13 @@ func uniform(seed, row, stream uint64) float64 {
 // the ties of a new row, and calibrationStream draws this number for calibration rows.
 // clusterStream draws the calibration rows that cluster the classes, and rectifierStream the
 // rows that train the rectifier. ellipsoidStream draws the rows from which the shape of ellipsoids
-// is estimated. ratioStream divides rows into the parts of a DensityRatio.
+// is estimated.
 const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
 	clusterStream     = 0x636c75
 	rectifierStream   = 0x726370
 	ellipsoidStream   = 0x656c6c
-	ratioStream       = 0x726174696f
 )
 
 // randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cutoff

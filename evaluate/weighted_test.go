@@ -68,10 +68,10 @@ func TestWeightedEvaluation(t *testing.T) {
 		t.Errorf("the expected counts of %d rows add up to %v", e.Rows, total)
 	}
 	few := in
-	few.Cal, few.CalTargets = in.Cal.Slice(0, 60), rows.Slice(in.CalTargets, 0, 60)
-	e = mustEvaluate(t, mustFit(t, few), blocksOf(test, y, nil), attach.PredictOptions{Level: .975}, evaluate.Options{})
+	few.Cal, few.CalTargets = in.Cal.Slice(0, 100), rows.Slice(in.CalTargets, 0, 100)
+	e = mustEvaluate(t, mustFit(t, few), blocksOf(test, y, nil), attach.PredictOptions{Level: .98}, evaluate.Options{})
 	message := e.Guarantees[len(e.Guarantees)-1].Message
 	if want := fmt.Sprintf("; too few calibration rows to tell: with %d, ", int(e.EffectiveSampleSize)); !strings.Contains(message, want) {
-		t.Errorf("60 rows give the message %q, without %q", message, want)
+		t.Errorf("100 rows give the message %q, without %q", message, want)
 	}
 }

@@ -126,7 +126,7 @@ func (r *labelResult) add(ctx context.Context, b ood.Batch, n int, seed uint64) 
 	for c := range known {
 		known[c] = shares[c] * float64(b.Len()) / float64(len(ofClass[c])+count(cal.Labels, c))
 	}
-	ratio, covariate, ratioErr := calibrate.NewDensityRatio(ctx, cal.Features, target.Features, seed)
+	ratio, covariate, ratioErr := calibrate.NewDensityRatio(ctx, cal.Features, target.Features)
 	coverage := func(to, classes *float64, weights, byClass []float64) error {
 		c := plain
 		c.Weights = weights

@@ -94,7 +94,7 @@ func (r *result) add(ctx context.Context, n int, tilt float64, seed uint64) erro
 	x, scores, weights := draw(n, 0)
 	target, _, _ := draw(n, tilt)
 	fresh, errorsOfNew, newWeights := draw(tests, tilt)
-	ratio, estimates, err := calibrate.NewDensityRatio(ctx, x, target, seed)
+	ratio, estimates, err := calibrate.NewDensityRatio(ctx, x, target)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
