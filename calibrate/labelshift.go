@@ -75,10 +75,10 @@ type LabelShift struct {
 // onto the simplex, so that they are not negative and their sum is 1.
 //
 // PValue compares the means of at most 5 principal components of the features. Its test is an
-// overidentification test (Hansen 1982): a χ² test with the covariance that the estimates of
-// the shares imply. Errors and PValue are asymptotic. If a class with few calibration
-// rows has a large share of the target rows, confidence intervals from Errors are too narrow, and
-// PValue is too small.
+// overidentification test (Hansen 1982) with the covariance that the estimates of the shares
+// imply, and allows for the few rows that this covariance is estimated from. Errors are asymptotic.
+// If a class with few calibration rows has a large share of the target rows, confidence
+// intervals from Errors are too narrow.
 //
 // References: Lipton, Wang & Smola (2018), Detecting and Correcting for Label Shift with Black
 // Box Predictors, for C; Garg, Wu, Balakrishnan & Lipton (2020), A Unified View of Label Shift
@@ -286,16 +286,22 @@ func (e *labelShift) errorsAndTest(ctx context.Context, shares []float64) (stand
 		difference[j] -= blas64.Dot(dense.Vector(dense.Row(means, j)), dense.Vector(e.solution))
 	}
 	standard = make([]float64, k)
-	covariance := mat.NewSymDense(max(r, 1), nil)
+	parts := make([]covariancePart, k+1) // of the mean residual of each class, and of the target rows
+	for c := range parts {
+		parts[c] = covariancePart{mat.NewSymDense(max(r, 1), nil), int(m)}
+		if c < k {
+			parts[c].rows = e.counts[c]
+		}
+	}
 	evidence, residual := dense.New(shiftBlock, k), make([]float64, r)
 	err = e.each(ctx, func(first int, probabilities blas64.General) {
 		evidence.Rows = probabilities.Rows
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, probabilities, e.inverse.RawMatrix(), 0, evidence)
 		for i := range evidence.Rows {
-			v, label, factor := dense.Row(evidence, i), e.class(first+i), 1/(m*(m-1))
+			v, label, factor, part := dense.Row(evidence, i), e.class(first+i), 1/(m*(m-1)), parts[k]
 			if label >= 0 {
 				c := float64(e.counts[label])
-				factor = shares[label] * shares[label] / (c * (c - 1))
+				factor, part = shares[label]*shares[label]/(c*(c-1)), parts[label]
 			}
 			for j := range residual {
 				residual[j] = float64(rows.Row(components, first+i)[j]) - blas64.Dot(dense.Vector(dense.Row(means, j)), dense.Vector(v))
@@ -304,7 +310,7 @@ func (e *labelShift) errorsAndTest(ctx context.Context, shares []float64) (stand
 				}
 			}
 			if r > 0 {
-				covariance.SymRankOne(covariance, factor, mat.NewVecDense(r, residual))
+				part.covariance.SymRankOne(part.covariance, factor, mat.NewVecDense(r, residual))
 			}
 			for c, d := range v {
 				switch {
@@ -327,7 +333,7 @@ func (e *labelShift) errorsAndTest(ctx context.Context, shares []float64) (stand
 	if r == 0 {
 		return standard, 1, nil
 	}
-	pValue, err = zeroMean(difference, covariance, 1e-9*float64(n+int(m))/(m*m))
+	pValue, err = zeroMean(difference, parts, 1e-9*float64(n+int(m))/(m*m))
 	return standard, pValue, err
 }
 
@@ -342,25 +348,53 @@ func (e *labelShift) components(ctx context.Context) (blas32.General, error) {
 	return x, err
 }
 
-// zeroMean returns the p-value of the χ² test that a normal vector with this covariance has mean
-// 0. Directions with a variance of at most least are left out.
-func zeroMean(v []float64, covariance mat.Symmetric, least float64) (float64, error) {
+// covariancePart is a part of an estimated covariance, and the number of rows that it was
+// estimated from.
+type covariancePart struct {
+	covariance *mat.SymDense
+	rows       int
+}
+
+// zeroMean returns the p-value of the test that a normal vector has mean 0, if its covariance is
+// the sum of parts. Directions with a variance of at most least are left out.
+//
+// The statistic of few rows varies more than χ², because the covariance is estimated. It is
+// compared with the distribution of Hotelling's T². Its degrees of freedom are those of Welch
+// and Satterthwaite, with the fraction that each part has of the covariance.
+//
+// Reference: Krishnamoorthy & Yu (2004), Modified Nel and Van der Merwe Test for the Multivariate
+// Behrens–Fisher Problem. The degrees of freedom are equal if parts differ by a factor only.
+func zeroMean(v []float64, parts []covariancePart, least float64) (float64, error) {
+	covariance := mat.NewSymDense(len(v), nil)
+	for _, p := range parts {
+		covariance.AddSym(covariance, p.covariance)
+	}
 	s, err := eigen.NewSpectrum(covariance)
 	if err != nil {
 		return 0, fmt.Errorf("test of the features: %w", err)
 	}
-	statistic, directions := 0., 0.
+	statistic, directions, fractions := 0., 0., make([]float64, len(parts))
 	for j, variance := range s.Values {
 		if variance <= least {
 			continue
 		}
-		along := mat.Dot(s.Vectors.ColView(j), mat.NewVecDense(len(v), v))
+		direction := s.Vectors.ColView(j)
+		along := mat.Dot(direction, mat.NewVecDense(len(v), v))
 		statistic, directions = statistic+along*along/variance, directions+1
+		for k, p := range parts {
+			fractions[k] += mat.Inner(direction, p.covariance, direction) / variance
+		}
 	}
 	if directions == 0 {
 		return 1, nil
 	}
-	return distuv.ChiSquared{K: directions}.Survival(statistic), nil
+	inverse := 0. // of the degrees of freedom
+	for k, p := range parts {
+		f := fractions[k] / directions
+		inverse += f * f / float64(p.rows-1)
+	}
+	last := 1/inverse - directions + 1
+	return distuv.F{D1: directions, D2: last}.Survival(statistic * last / directions * inverse), nil
 }
 
 // projectSimplex returns the vector nearest to v with no negative number and the sum 1.

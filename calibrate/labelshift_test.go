@@ -138,6 +138,38 @@ func TestLabelShiftCoverage(t *testing.T) {
 	}
 }
 
+// TestLabelShiftFewRows checks that the test of the features holds its level if few rows count:
+// 15 calibration rows of each frequent class make all of them worth 37 rows. A χ² test rejects
+// 0.034 at level 0.01, and 0.086 at level 0.05.
+func TestLabelShiftFewRows(t *testing.T) {
+	source, shares := []float64{.8, .1, .1}, []float64{.1, .3, .6}
+	rejections := func(offset float64) (at01, at05 float64) {
+		r := rand.New(rand.NewPCG(3, 8))
+		var p []float64
+		for range 500 {
+			s, err := NewLabelShift(t.Context(), classRows(r, 150, source, 0), classRows(r, 500, shares, offset))
+			if err == nil {
+				p = append(p, s.PValue)
+			}
+		}
+		for _, v := range p {
+			if v < .01 {
+				at01 += 1 / float64(len(p))
+			}
+			if v < .05 {
+				at05 += 1 / float64(len(p))
+			}
+		}
+		return at01, at05
+	}
+	at01, at05 := rejections(0)
+	_, power := rejections(.7)
+	t.Logf("the test rejects %.3f at 0.01 and %.3f at 0.05, and %.3f at 0.05 after another shift", at01, at05, power)
+	if at01 > .025 || at05 > .085 || power < .65 {
+		t.Errorf("the test rejects %.3f at 0.01 and %.3f at 0.05, and %.3f at 0.05 after another shift", at01, at05, power)
+	}
+}
+
 // TestClassWeights checks sets with weights of classes: p-values that are computed by hand, sets
 // that agree with p-values, and sets by class, which weights do not change.
 func TestClassWeights(t *testing.T) {

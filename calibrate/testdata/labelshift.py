@@ -46,18 +46,23 @@ both = (both - both.mean(0)) / both.std(0)
 components = both @ np.linalg.svd(both, full_matrices=False)[2][:COMPONENTS].T
 h, target_h = components[:N], components[N:]
 # The covariance of the means of components and probabilities together, by the delta method.
-joint = np.cov(np.hstack([target_h, target_g]).T) / M
-for c in range(K):
-    joint += shares[c] ** 2 * np.cov(np.hstack([h, g])[labels == c].T) / counts[c]
+parts = [shares[c] ** 2 * np.cov(np.hstack([h, g])[labels == c].T) / counts[c] for c in range(K)]
+parts.append(np.cov(np.hstack([target_h, target_g]).T) / M)
+joint = sum(parts)
 inverse = np.linalg.inv(confusion)
 means = np.stack([h[labels == c].mean(0) for c in range(K)], axis=1)
 to_shares = np.hstack([np.zeros((K, COMPONENTS)), inverse])
 to_difference = np.hstack([np.eye(COMPONENTS), -means @ inverse])
 difference = target_h.mean(0) - means @ raw
-statistic = difference @ np.linalg.solve(to_difference @ joint @ to_difference.T, difference)
+covariance = to_difference @ joint @ to_difference.T
+statistic = difference @ np.linalg.solve(covariance, difference)
+# Hotelling's distribution, with the degrees of freedom of Welch and Satterthwaite.
+fractions = [np.trace(np.linalg.solve(covariance, to_difference @ p @ to_difference.T)) / COMPONENTS for p in parts]
+freedom = 1 / sum(f**2 / (n - 1) for f, n in zip(fractions, [*counts, M]))
+last = freedom - COMPONENTS + 1
 print(json.dumps({
     "Labels": labels.tolist(), "Logits": z.ravel().tolist(), "Features": x.ravel().tolist(),
     "TargetLogits": target_z.ravel().tolist(), "TargetFeatures": target_x.ravel().tolist(),
     "Shares": shares.tolist(), "Errors": np.sqrt(np.diag(to_shares @ joint @ to_shares.T)).tolist(),
-    "Weights": weights.tolist(), "PValue": stats.chi2.sf(statistic, COMPONENTS),
+    "Weights": weights.tolist(), "PValue": stats.f.sf(statistic * last / (freedom * COMPONENTS), COMPONENTS, last),
 }))
