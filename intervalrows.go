@@ -81,20 +81,7 @@ func (d rowSplit) halves(hashed string, seed uint64) (first, second []int) {
 // selectCalibration returns d with only some of the calibration rows.
 func (d rowSplit) selectCalibration(idx []int) rowSplit {
 	d.cal, d.calTargets = d.cal.Select(idx), rows.Select(d.calTargets, idx)
-	if d.calGroups != nil {
-		groups := make([]string, len(idx))
-		for i, row := range idx {
-			groups[i] = d.calGroups[row]
-		}
-		d.calGroups = groups
-	}
-	if d.calWeights != nil {
-		weights := make([]float64, len(idx))
-		for i, row := range idx {
-			weights[i] = d.calWeights[row]
-		}
-		d.calWeights = weights
-	}
+	d.calGroups, d.calWeights = rows.Pick(d.calGroups, idx), rows.Pick(d.calWeights, idx)
 	return d
 }
 

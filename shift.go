@@ -44,7 +44,7 @@ func (c *Calibration) weigh(ctx context.Context, in FitOptions, d rowSplit, scal
 		if err != nil {
 			return fmt.Errorf("weights by class: %w", err)
 		}
-		c.LabelShift, c.Weights = &shift, weightsOf(d.cal.Labels, shift)
+		c.LabelShift, c.Weights = &shift, rows.Pick(shift.Weights, d.cal.Labels)
 		return nil
 	}
 	ratio, weights, err := calibrate.NewDensityRatio(ctx, d.cal.Features, target)
@@ -53,15 +53,6 @@ func (c *Calibration) weigh(ctx context.Context, in FitOptions, d rowSplit, scal
 	}
 	c.Ratio, c.Weights = &ratio, weights
 	return nil
-}
-
-// weightsOf returns the weight of each label.
-func weightsOf(labels []int, shift calibrate.LabelShift) []float64 {
-	weights := make([]float64, len(labels))
-	for i, label := range labels {
-		weights[i] = shift.Weights[label]
-	}
-	return weights
 }
 
 // checkLabelShift returns an error for shares or weights of classes that no fit gives.
@@ -127,7 +118,7 @@ func (c *Calibration) restoreWeights(s rows.State) error {
 				return fmt.Errorf("%w: there are weights of %d classes, and a label is %d", ErrDamaged, len(c.LabelShift.Weights), label)
 			}
 		}
-		c.Weights = weightsOf(c.TrueClasses.Labels, *c.LabelShift)
+		c.Weights = rows.Pick(c.LabelShift.Weights, c.TrueClasses.Labels)
 	}
 	_, hasWeights := s.Arrays["weights"]
 	_, hasRatio := s.Arrays["ratio"]

@@ -114,11 +114,7 @@ func NewLabelShift(ctx context.Context, calibration, target ood.Batch) (LabelShi
 			return LabelShift{}, fmt.Errorf("the share of class %d among the target rows has a standard error of %.2g, and at most %g is accepted: the classifier confuses this class with others, or rows are too few", k, v, maxShareError)
 		}
 	}
-	weights := make([]float64, calibration.Len())
-	for i, label := range calibration.Labels {
-		weights[i] = s.Weights[label]
-	}
-	if size := EffectiveSampleSize(weights); size < minEffectiveSampleSize {
+	if size := EffectiveSampleSize(rows.Pick(s.Weights, calibration.Labels)); size < minEffectiveSampleSize {
 		return LabelShift{}, fmt.Errorf("the weighted calibration rows are worth only %.1f rows, and at least %d are needed: they have few rows of the classes that the target rows have, so calibrate with more rows of these",
 			size, minEffectiveSampleSize)
 	}

@@ -42,10 +42,7 @@ func (g *accumulator) trials(f *family, s strata) (choice, report trial) {
 	order := rand.New(rand.NewPCG(g.predictors[g.mainLevel].Options().Seed, 0x7a1f)).Perm(len(g.outputs.rows))
 	half := func(positions []int) trial {
 		slices.Sort(positions)
-		numbers := make([]int, len(positions))
-		for k, at := range positions {
-			numbers[k] = g.outputs.rows[at]
-		}
+		numbers := rows.Pick(g.outputs.rows, positions)
 		parts := by.selectRows(numbers)
 		return trial{f, positions, parts, s.selectRows(numbers).misses(parts, f.guarantee.alpha())}
 	}

@@ -73,20 +73,11 @@ func (g *accumulator) searchMisses(ctx context.Context, c outcomes, coverage *Co
 	if len(sampled) < minSearchRows || coverage.Count == coverage.Rows {
 		return found
 	}
-	covered := make([]bool, len(sampled))
-	for k, i := range sampled {
-		covered[k] = c.covered[i]
-	}
+	covered := rows.Pick(c.covered, sampled)
 	seed := g.predictors[g.mainLevel].Options().Seed
 	order := rand.New(rand.NewPCG(seed, 0xc04d)).Perm(len(sampled))
-	numbers := func(positions []int) (list []int) {
-		for _, k := range positions {
-			list = append(list, sampled[k])
-		}
-		return list
-	}
 	if region, members := g.columns.worstRegion(order, covered); region != "" {
-		found.columns = singlePart(g.n, region, numbers(members))
+		found.columns = singlePart(g.n, region, rows.Pick(sampled, members))
 	}
 	x := g.missFeatures(c, p)
 	order = order[:min(len(order), max(1000, maxSearchCells/x.Cols))]
@@ -94,12 +85,8 @@ func (g *accumulator) searchMisses(ctx context.Context, c outcomes, coverage *Co
 	if ctx.Err() != nil || len(risky) == 0 {
 		return found
 	}
-	truth := make([]bool, len(tested))
-	for k, at := range tested {
-		truth[k] = covered[at]
-	}
-	found.ert = ertOf(coverage.Nominal, predicted, truth)
-	found.misses = singlePart(g.n, "a fifth of the rows", numbers(risky))
+	found.ert = ertOf(coverage.Nominal, predicted, rows.Pick(covered, tested))
+	found.misses = singlePart(g.n, "a fifth of the rows", rows.Pick(sampled, risky))
 	return found
 }
 

@@ -324,11 +324,7 @@ func (f *family) worst() float64 {
 
 // selectRows returns the grouping of the rows with the given numbers.
 func (p grouping) selectRows(numbers []int) grouping {
-	index := make([]int, len(numbers))
-	for k, i := range numbers {
-		index[k] = p.index[i]
-	}
-	return grouping{names: p.names, index: index}
+	return grouping{names: p.names, index: rows.Pick(p.index, numbers)}
 }
 
 // remedy holds what an option achieves in the parts of some evaluated rows.

@@ -267,10 +267,7 @@ func (s *seriesRows) evaluation(ctx context.Context, g *accumulator, b int) (Ser
 		return e, errors.New("the interval model knows nothing about any row of the series")
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s.times[i], s.times[j]) })
-	times := make([]string, len(order))
-	for k, i := range order {
-		times[k] = s.options.Times[i]
-	}
+	times := rows.Pick(s.options.Times, order)
 	e.First, e.Last = times[0], times[len(times)-1]
 	if e.Window == 0 {
 		e.Window = max(int(math.Ceil(2/alpha-1e-9)), min(int(math.Round(missesPerWindow/alpha)), e.Rows/4))

@@ -283,7 +283,7 @@ func (f *fitCall) dropUnknownTargets(r fileRows, path string) (fileRows, error) 
 		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
 	}
 	f.LeaveOut(path, n-len(withTarget), n)
-	r.batch, r.targets, r.groups = r.batch.Select(withTarget), rows.Select(r.targets, withTarget), modelrows.Select(r.groups, withTarget)
+	r.batch, r.targets, r.groups = r.batch.Select(withTarget), rows.Select(r.targets, withTarget), rows.Pick(r.groups, withTarget)
 	return r, nil
 }
 

@@ -351,20 +351,9 @@ func (k Known) checked(base attach.Base) Known {
 
 // selectRows returns the entries of the rows in list.
 func (k Known) selectRows(list []int) Known {
-	k.Labels, k.Names, k.Groups, k.withTarget = Select(k.Labels, list), Select(k.Names, list), Select(k.Groups, list), nil
+	k.Labels, k.Names, k.Groups, k.withTarget = rows.Pick(k.Labels, list), rows.Pick(k.Names, list), rows.Pick(k.Groups, list), nil
 	if k.Targets.Rows > 0 {
 		k.Targets = rows.Select(k.Targets, list)
 	}
 	return k
-}
-
-// Select returns the entries of all with the indices in list, or nil if all is nil.
-func Select[T any](all []T, list []int) (some []T) {
-	if all == nil {
-		return nil
-	}
-	for _, i := range list {
-		some = append(some, all[i])
-	}
-	return some
 }

@@ -149,8 +149,8 @@ func (r *labelResult) add(ctx context.Context, b ood.Batch, n int, seed uint64) 
 	}
 	var unused float64
 	err = errors.Join(coverage(&r.unweighted, &r.classesUnweighted, nil, nil),
-		coverage(&r.estimated, &r.classesEstimated, ofLabels(cal.Labels, s.Weights), s.Weights),
-		coverage(&r.known, &unused, ofLabels(cal.Labels, known), known))
+		coverage(&r.estimated, &r.classesEstimated, rows.Pick(s.Weights, cal.Labels), s.Weights),
+		coverage(&r.known, &unused, rows.Pick(known, cal.Labels), known))
 	if ratioErr == nil {
 		err = errors.Join(err, coverage(&r.covariate, &unused, covariate, nil))
 	} else {
@@ -160,17 +160,8 @@ func (r *labelResult) add(ctx context.Context, b ood.Batch, n int, seed uint64) 
 		r.distance += math.Abs(q-s.Shares[c]) / 2
 		r.within += experiment.Indicator(math.Abs(q-s.Shares[c]) <= 1.96*s.Errors[c]) / float64(k)
 	}
-	r.fits, r.size, r.rejected = r.fits+1, r.size+calibrate.EffectiveSampleSize(ofLabels(cal.Labels, s.Weights)), r.rejected+int(experiment.Indicator(s.PValue < .05))
+	r.fits, r.size, r.rejected = r.fits+1, r.size+calibrate.EffectiveSampleSize(rows.Pick(s.Weights, cal.Labels)), r.rejected+int(experiment.Indicator(s.PValue < .05))
 	return err
-}
-
-// ofLabels returns the weight of each label.
-func ofLabels(labels []int, weights []float64) []float64 {
-	out := make([]float64, len(labels))
-	for i, label := range labels {
-		out[i] = weights[label]
-	}
-	return out
 }
 
 func count(labels []int, class int) (n int) {

@@ -200,7 +200,7 @@ func drawLabels(ctx context.Context, n int, seed uint64) (draw, error) {
 	if err != nil {
 		return draw{}, err
 	}
-	classes.Weights = ofLabels(cal.Labels, s.Weights)
+	classes.Weights = rows.Pick(s.Weights, cal.Labels)
 	sets, err := classes.Sets(calibrate.SetOptions{}, alpha)
 	if err != nil {
 		return draw{}, err

@@ -127,16 +127,16 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	return h, w, InFile(m.path(i), err)
 }
 
-// pixels calls use with the image of each row and its index k in rows. The calls are
+// pixels calls use with the image of each row and its index k in idx. The calls are
 // concurrent and in any order.
-func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
-	order := sortOrder(rows)
+func (m *imageSource) pixels(ctx context.Context, idx []int, use func(k int, m image.Image)) error {
+	order := sortOrder(idx)
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, pick(rows, order), func(ctx context.Context, i int, open openFunc) error {
+	return m.each(ctx, a, rows.Pick(idx, order), func(ctx context.Context, i int, open openFunc) error {
 		return m.decode(ctx, open, anySize, func(m image.Image) error {
 			use(order[i], m)
 			return nil

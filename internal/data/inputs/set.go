@@ -138,19 +138,8 @@ func (s *Set) Subset(idx []int) *Set {
 	if s.Targets.Rows > 0 {
 		sub.Targets = rows.Select(s.Targets, idx)
 	}
-	sub.Labels, sub.Groups, sub.IDs = pick(s.Labels, idx), pick(s.Groups, idx), pick(s.IDs, idx)
+	sub.Labels, sub.Groups, sub.IDs = rows.Pick(s.Labels, idx), rows.Pick(s.Groups, idx), rows.Pick(s.IDs, idx)
 	return &sub
-}
-
-func pick[T any](all []T, idx []int) []T {
-	if all == nil {
-		return nil
-	}
-	picked := make([]T, len(idx))
-	for i, j := range idx {
-		picked[i] = all[j]
-	}
-	return picked
 }
 
 // upTo returns the numbers from 0 to n−1.

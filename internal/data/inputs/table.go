@@ -202,7 +202,7 @@ func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 // readShuffled reads rows in the order of the file, and then reorders them as in idx.
 func (c *tableCursor) readShuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	order := sortOrder(idx)
-	all, err := c.read(ctx, pick(idx, order))
+	all, err := c.read(ctx, rows.Pick(idx, order))
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,18 @@ func Select(m blas32.General, picked []int) blas32.General {
 	return s
 }
 
+// Pick returns the values at the picked indices, in the given order, or nil if all is nil.
+func Pick[T any](all []T, picked []int) []T {
+	if all == nil {
+		return nil
+	}
+	some := make([]T, len(picked))
+	for i, k := range picked {
+		some[i] = all[k]
+	}
+	return some
+}
+
 // Unit returns the rows of m scaled to unit norm. Rows of zeros stay zero.
 func Unit(m blas32.General) blas32.General { return Radial(m, 1) }
 
