@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -229,6 +230,58 @@ func TestAnyDivision(t *testing.T) {
 		}
 		slices.Reverse(list)
 		checkSame(list)
+	}
+}
+
+// TestFolders checks that folders have the counts of their sub-folders, and that lists have the
+// same inputs.
+func TestFolders(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]ood.Batch{"a/b/x.npz": sample(50, 1, 4), "a/c/y.npz": sample(40, 2, 0), "a/z.npz": sample(20, 3, 0), "d/e/w.npz": sample(10, 4, 4), "d/e/v.npz": sample(5, 5, 4)}
+	files := scoreFiles(t, s, all, slices.Sorted(maps.Keys(all)), noCuts)
+	_, a := finishAudit(t, files)
+	var names []string
+	byName := map[string]Group{}
+	for _, g := range a.GroupsWithSubfolders() {
+		if g.Kind == "folder" {
+			names, byName[g.Name] = append(names, g.Name), g
+		}
+	}
+	if got := strings.Join(names, " "); got != "a a/b d/e a/c" {
+		t.Errorf("folders are %s", got)
+	}
+	if g := byName["a"]; g.Inputs != 110 || g.Outliers < byName["a/b"].Outliers+byName["a/c"].Outliers || g.Outliers < 30 || g.Discoveries < byName["a/b"].Discoveries+byName["a/c"].Discoveries {
+		t.Errorf("%+v, %+v", g, byName)
+	}
+	w, err := Join(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(s Selection) (keys []string) {
+		t.Helper()
+		if err := w.List(context.Background(), a, s, func(row []any) error { keys = append(keys, row[0].(string)); return nil }); err != nil {
+			t.Error(err)
+		}
+		return keys
+	}
+	yes := true
+	for name, g := range byName {
+		if n := len(list(Selection{Within: name})); n != g.Inputs {
+			t.Errorf("%s: %d inputs are listed, want %d", name, n, g.Inputs)
+		}
+		if n := len(list(Selection{Within: name, Discovery: &yes})); n != g.Discoveries {
+			t.Errorf("%s: %d discoveries are listed, want %d", name, n, g.Discoveries)
+		}
+	}
+	var worst []string
+	for _, r := range a.HighestScoring[:20] {
+		worst = append(worst, r.Key)
+	}
+	if got := list(Selection{Top: 20}); !slices.Equal(got, worst) {
+		t.Errorf("the highest scores are %v, want %v", got, worst)
 	}
 }
 
@@ -638,7 +691,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"rows do not match", func(h *header, _ *columns) { h.Ranges = nil }},
 		{"rows do not match", func(h *header, _ *columns) { h.Calibration = -99 }},
 		{"rows do not match", func(h *header, _ *columns) { h.Calibration = 1 << 60 }},
-		{"rows do not match", func(h *header, _ *columns) { h.Task = "regression" }},
+		{"it has 12 columns where this version of attach writes 9", func(h *header, _ *columns) { h.Task = "regression" }},
 		{"rows do not match", func(h *header, _ *columns) { h.Widths = []sparseRanks{{}} }},
 		{"ranks do not match its 4 rows", func(h *header, _ *columns) { h.Ranks = sparseRanks{{1, 3}} }},
 		{"ranks do not match its 4 rows", func(h *header, _ *columns) { h.Ranks = sparseRanks{{10, 4}} }},
@@ -660,7 +713,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"its rows have different numbers of columns", func(h *header, _ *columns) { h.Retained.Sample[0].Numbers = floatList{1} }},
 		{"its columns do not match its header", func(h *header, _ *columns) { h.Profile = nil }},
 		{"its columns do not match its header", func(h *header, _ *columns) { h.Counts = nil }},
-		{"its rows do not match its header", func(h *header, _ *columns) { h.Profiled = false }},
+		{"it has 12 columns where this version of attach writes 11", func(h *header, _ *columns) { h.Profiled = false }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Rows = 3 }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns[0].Slots[0] = 5 }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns = h.Counts.Columns[1:] }},

@@ -56,6 +56,16 @@ type Shown struct {
 	HeatMap   []byte   `json:"heat_map,omitempty"`
 }
 
+// explanation returns the reasons of the row, with what raised its score, and the key of the
+// fit row with the nearest features. Both are empty if they were not asked for.
+func (r *retainedRow) explanation() (reasons []string, nearest string) {
+	reasons = slices.Clone(r.Reasons)
+	if r.Shown == nil {
+		return reasons, ""
+	}
+	return append(reasons, r.Shown.Explained...), r.Shown.Nearest
+}
+
 // Cell is a cell of a table.
 type Cell struct {
 	Column string `json:"column"`

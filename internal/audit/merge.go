@@ -227,20 +227,17 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 	return nil
 }
 
+// Results returns the results of the set, and writes no scores. It creates temporary files in
+// dir.
+func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
+	return w.results(ctx, dir, func(*tally, block) error { return nil }, func() error { return nil })
+}
+
 // WriteScores writes all rows to one file of scores and returns the results. It creates
 // temporary files in dir.
 func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
-	copies, err := w.findCopies(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer copies.close()
-	t, err := w.newTally(copies)
-	if err != nil {
-		return nil, err
-	}
 	out := newWriter(to, w.columns())
-	err = w.eachBlock(ctx, w.columns(), func(b block) error {
+	return w.results(ctx, dir, func(t *tally, b block) error {
 		p := b.numbers("p_value")
 		for i := range b.n {
 			for j, c := range b.cells[:len(b.cells)-1] {
@@ -258,16 +255,38 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 				return err
 			}
 		}
-		return t.add(b)
+		return nil
+	}, func() error {
+		h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
+		for _, r := range w.widths {
+			h.Widths = append(h.Widths, newSparseRanks(r))
+		}
+		return out.close(h)
 	})
+}
+
+// results returns the results of the set. It calls write with each block of rows, and close
+// after the last one.
+func (w *ScoreSet) results(ctx context.Context, dir string, write func(*tally, block) error, close func() error) (*Audit, error) {
+	copies, err := w.findCopies(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
-	for _, r := range w.widths {
-		h.Widths = append(h.Widths, newSparseRanks(r))
+	defer copies.close()
+	t, err := w.newTally(copies)
+	if err != nil {
+		return nil, err
 	}
-	if err := out.close(h); err != nil {
+	err = w.eachBlock(ctx, w.columns(), func(b block) error {
+		if err := write(t, b); err != nil {
+			return err
+		}
+		return t.add(b)
+	})
+	if err == nil {
+		err = close()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return t.finish(ctx)

@@ -254,13 +254,17 @@ func readHeader(path string) (*header, error) {
 		ends[r.Shard] = max(ends[r.Shard], r.End)
 	}
 	want, have := h.columns(), rows.Columns()
-	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) {
-		return nil, invalid("its rows do not match its header")
+	// The checksum of the header is right, so other columns are not due to damage.
+	if len(have) != len(want.names) {
+		return nil, invalid("it has %d columns where this version of attach writes %d", len(have), len(want.names))
 	}
 	for i, c := range have {
 		if c.Name != want.names[i] || !c.Is(want.nodes[i]) {
-			return nil, invalid("column %q", c.Name)
+			return nil, invalid("another version of attach wrote its column %q", c.Name)
 		}
+	}
+	if n == 0 || n != rows.Rows() || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) {
+		return nil, invalid("its rows do not match its header")
 	}
 	valid := h.Ranks.valid(n, h.Calibration)
 	for _, ranks := range h.Widths {
@@ -318,12 +322,12 @@ func (f *File) Path() string { return f.path }
 // At returns a File for the same scores after they were moved to path.
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
-// WithResultOptions returns id with the options of other that do not affect scores: FDR,
-// Delta and Conditional. It sets SkipBad if either identity has it. An audit without
+// WithResultOptions returns id with the options of other that do not affect scores: Alpha,
+// FDR, Delta and Conditional. It sets SkipBad if either identity has it. An audit without
 // SkipBad stops at the first bad input, so all of its inputs are good and SkipBad would not
 // change its scores.
 func (id Identity) WithResultOptions(other Identity) Identity {
-	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
+	id.Alpha, id.FDR, id.Delta, id.Conditional = other.Alpha, other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
 	return id
 }

@@ -49,7 +49,9 @@ type Audit struct {
 	// Inputs without a reason come last.
 	ReasonGroups []ReasonGroup `json:"reason_groups,omitempty"`
 	Notes        []string      `json:"notes"`
-	retained     retainedRows
+	// folders holds the counts of folders with their sub-folders.
+	folders  []Group
+	retained retainedRows
 
 	// UsedInFit and UsedInCalibration estimate how many inputs were used to fit and to
 	// calibrate. Both are 0 if the .attach file keeps no hashes.
@@ -333,7 +335,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
 	}
-	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -376,6 +378,13 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		a.FitDuplicates = new(int)
 	}
 	a.HighestScoring = make([]Row, len(w.retained.Worst))
+	t.shownRows = w.worstRows()
+	return t, nil
+}
+
+// worstRows returns the indices of the retained rows with the highest scores, by the index of
+// the shard and the index of the row.
+func (w *ScoreSet) worstRows() map[int]map[int]int {
 	type shardID struct {
 		shard  string
 		digest uint64
@@ -388,10 +397,11 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		}
 		at[id][r.At] = i
 	}
+	rows := map[int]map[int]int{}
 	for k, s := range w.Shards {
-		t.shownRows[k] = at[shardID{s.Shard, s.Digest}]
+		rows[k] = at[shardID{s.Shard, s.Digest}]
 	}
-	return t, nil
+	return rows
 }
 
 func countUpTo(r calibrate.Ranks, k int) (sum int) {
@@ -526,11 +536,8 @@ func (t *tally) add(b block) error {
 		}
 		if place, ok := shown[b.start+i]; ok {
 			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
-			r.Reasons = slices.Clone(worst.Reasons)
-			if r.Shown = worst.Shown; r.Shown != nil {
-				r.NearestFitRow = r.Shown.Nearest
-				r.Reasons = append(r.Reasons, r.Shown.Explained...)
-			}
+			r.Shown = worst.Shown
+			r.Reasons, r.NearestFitRow = worst.explanation()
 			t.a.HighestScoring[place] = r
 		}
 	}
@@ -711,16 +718,11 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 		return nil, err
 	}
 	for _, key := range t.sortedKeys() {
-		if t.equalsShard(key) {
-			continue
+		if !t.equalsShard(key) {
+			a.Groups = append(a.Groups, t.groups[key].group(key.kind))
 		}
-		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, Unusual: c.unusual, FitDuplicates: c.fitDuplicates}
-		if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
-			g.WithTarget, g.Covered = c.withTarget, c.covered
-		}
-		a.Groups = append(a.Groups, g)
 	}
+	a.folders = t.folders()
 	if err := t.compareClasses(); err != nil {
 		return nil, err
 	}
@@ -730,6 +732,15 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	t.setSchema()
 	a.addNotes()
 	return a, nil
+}
+
+// group returns the counts as a group of a kind.
+func (c *groupCounts) group(kind int) Group {
+	g := Group{Kind: Kinds()[kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, Unusual: c.unusual, FitDuplicates: c.fitDuplicates}
+	if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
+		g.WithTarget, g.Covered = c.withTarget, c.covered
+	}
+	return g
 }
 
 // boundOutliers computes the shift tests, and the lower bounds on outliers in each group

@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// GroupsWithSubfolders returns the groups of an audit, the worst of each kind first. A folder has
+// the counts of all inputs in it and in its sub-folders. If a folder of --x is also a group of
+// the kind folder, it is returned once.
+func (a *Audit) GroupsWithSubfolders() []Group {
+	isFolder := map[string]bool{}
+	for _, f := range a.folders {
+		isFolder[f.Name] = true
+	}
+	all := slices.Clone(a.folders)
+	for _, g := range a.Groups {
+		if g.Kind != "folder" && !(g.Kind == "shard" && isFolder[g.Name]) {
+			all = append(all, g)
+		}
+	}
+	kinds := []string{"folder", "shard", "group", "class"}
+	slices.SortStableFunc(all, func(a, b Group) int {
+		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), b.Outliers-a.Outliers, b.Discoveries-a.Discoveries, b.Inputs-a.Inputs)
+	})
+	return all
+}
+
+// folders returns the folders that hold inputs or several sub-folders with inputs, with the
+// counts of their sub-folders, by name. Bounds on outliers of folders without common inputs add
+// up, because all of them hold at once.
+func (t *tally) folders() []Group {
+	sums, largest := map[string]*groupCounts{}, map[string]int{}
+	for key, c := range t.groups {
+		for at := key.name; key.kind == folderKind && at != ""; at = parentFolder(at) {
+			sum := sums[at]
+			if sum == nil {
+				sum = &groupCounts{name: at, withTarget: make([]int, len(c.withTarget)), covered: make([]int, len(c.covered))}
+				sums[at] = sum
+			}
+			sum.rows += c.rows
+			sum.discovered += c.discovered
+			sum.unusual += c.unusual
+			sum.fitDuplicates += c.fitDuplicates
+			for k := range c.withTarget {
+				sum.withTarget[k] += c.withTarget[k]
+				sum.covered[k] += c.covered[k]
+			}
+			for way, outliers := range c.outlierPair {
+				sum.outlierPair[way] += outliers
+			}
+		}
+	}
+	for name, sum := range sums {
+		parent := parentFolder(name)
+		largest[parent] = max(largest[parent], sum.rows)
+	}
+	var list []Group
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		sum := sums[name]
+		if sum.rows == largest[name] {
+			continue // its only sub-folder has the same inputs
+		}
+		if sum.outliers = min(sum.outlierPair[0], sum.outlierPair[1]); sum.rows == t.a.Inputs {
+			sum.outliers = t.a.Outliers
+		}
+		list = append(list, sum.group(folderKind))
+	}
+	return list
+}
+
+// parentFolder returns the folder that holds a folder, or an empty string if the name has none.
+func parentFolder(name string) string {
+	i := strings.LastIndexByte(name, '/')
+	if i <= 0 || strings.HasSuffix(name[:i], ":/") {
+		return ""
+	}
+	return name[:i]
+}

@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Selection selects inputs of an audit. Its zero value selects all of them.
+type Selection struct {
+	// Discovery selects the discoveries if it is true, and all other inputs if it is false.
+	Discovery *bool
+	// Within is the name of a file, folder or group. It selects the inputs in it, also those in
+	// its sub-folders.
+	Within string
+	// Top selects the inputs with the highest scores, in this order. Otherwise inputs are in
+	// the order of the files.
+	Top int
+}
+
+// ListedColumns returns the names of the values of a listed input, and zero values: strings,
+// ints, float64s and bools. The names are those of the file of scores, the reasons if they were
+// asked for, and the nearest fit row of an input with one of the highest scores.
+func (w *ScoreSet) ListedColumns() (names []string, zero []any) {
+	c := w.columns()
+	for _, node := range c.nodes {
+		var value any = 0.0
+		switch node.Type().Kind() {
+		case parquet.ByteArray:
+			value = ""
+		case parquet.Int64:
+			value = 0
+		case parquet.Boolean:
+			value = false
+		}
+		zero = append(zero, value)
+	}
+	names = c.names
+	if w.hasReasons() {
+		names, zero = append(names, "reasons"), append(zero, "")
+	}
+	if w.Fitted != "" {
+		names, zero = append(names, "nearest_fit_row"), append(zero, "")
+	}
+	return names, zero
+}
+
+// hasReasons reports whether any input can have reasons.
+func (w *ScoreSet) hasReasons() bool {
+	return w.Profiled || slices.ContainsFunc(w.retained.Worst, func(r retainedRow) bool { return r.Shown != nil && r.Shown.Explained != nil })
+}
+
+// List calls the function use for each selected input of an audit whose results are a. A row has
+// a value for each name that ListedColumns returns. List returns an error if there is no file, folder or group Selection.Within.
+func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row []any) error) error {
+	type scored struct {
+		row   []any
+		score float64
+		order int
+	}
+	var top []scored
+	keepTop := func() {
+		slices.SortFunc(top, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), a.order-b.order) })
+		clear(top[min(s.Top, len(top)):])
+		top = top[:min(s.Top, len(top))]
+	}
+	worst, order, found := w.worstRows(), 0, s.Within == ""
+	err := w.eachBlock(ctx, w.columns(), func(b block) error {
+		scores, p := b.numbers("ood_score"), b.numbers("p_value")
+		for i := range b.n {
+			discovery := p[i] <= a.PValueThreshold
+			if !w.within(b, i, s.Within) {
+				continue
+			}
+			if found = true; s.Discovery != nil && *s.Discovery != discovery {
+				continue
+			}
+			row := w.listedRow(b, i, discovery, worst[b.shard])
+			if s.Top == 0 {
+				if err := use(row); err != nil {
+					return err
+				}
+				continue
+			}
+			top = append(top, scored{row, scores[i], order})
+			if order++; len(top) >= 2*s.Top+blockRows {
+				keepTop()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !found {
+		return NoSuchGroupError(s.Within)
+	}
+	keepTop()
+	for _, r := range top {
+		if err := use(r.row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NoSuchGroupError is the name of a file, folder or group without inputs.
+type NoSuchGroupError string
+
+func (e NoSuchGroupError) Error() string {
+	return fmt.Sprintf("the audit has no file, folder or group %q", string(e))
+}
+
+// within reports whether row i is in the file, folder or group of a name. Every row is in the
+// one without a name.
+func (w *ScoreSet) within(b block, i int, name string) bool {
+	return name == "" || Within(b.name, name) || Within(string(b.texts("folder")[i]), name) ||
+		w.Reading.Groups != "" && string(b.texts("group")[i]) == name
+}
+
+// Within reports whether a path is a folder or lies in it.
+func Within(path, folder string) bool {
+	folder = Name(folder)
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// listedRow returns row i. The argument worst holds the indices of the retained rows of its
+// shard. Other rows have the reasons of their group.
+func (w *ScoreSet) listedRow(b block, i int, discovery bool, worst map[int]int) []any {
+	last := len(b.cells) - 1
+	row := make([]any, 0, last+3)
+	for j, c := range b.cells[:last] {
+		switch b.nodes[j].Type().Kind() {
+		case parquet.ByteArray:
+			row = append(row, string(c.Bytes[i]))
+		case parquet.Int64:
+			row = append(row, int(c.Numbers[i]))
+		default:
+			row = append(row, c.Numbers[i])
+		}
+	}
+	row = append(row, discovery)
+	reasons, nearest := []string(nil), ""
+	if place, ok := worst[b.start+i]; ok {
+		reasons, nearest = w.retained.Worst[place].explanation()
+	} else if w.Profiled {
+		reasons = []string{string(b.texts("reason_group")[i])}
+	}
+	if w.hasReasons() {
+		row = append(row, strings.Join(reasons, "; "))
+	}
+	if w.Fitted != "" {
+		row = append(row, nearest)
+	}
+	return row
+}
