@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,9 +21,8 @@ import (
 // auditFlags holds the flags of attach audit.
 type auditFlags struct {
 	bundleFlags
-	engineOptions engine.Options // the flags that are not in bundleFlags, except --fail-if
-	failIf        []string
-	gates         []gate
+	finishedFlags
+	engineOptions engine.Options // the flags that are in neither of both
 }
 
 // inputList holds the values of a flag that may be repeated and names inputs.
@@ -48,19 +49,26 @@ func auditCommand(pipeline Pipeline) *cli.Command {
 	return f.table.command(cli.Command{
 		Name:      "audit",
 		Usage:     "find out-of-distribution inputs in a large data set",
-		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr 0.1]",
+		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr 0.1]\nattach audit DIR [--fdr 0.2] [--list clean] [-o FILE]",
 		Description: "Scores every input and writes scores.parquet (a row each), audit.json (how many inputs do not belong, with guarantees) and report.html to DIR. Discoveries are the inputs called outliers: on average, at most the fraction --fdr of them is false.\n\n" +
-			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees, and docs/reference/json.md the keys of audit.json.",
+			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach audit DIR` answers from a finished audit, without the model and the inputs. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees, and docs/reference/json.md the keys of audit.json.",
 		CustomHelpTemplate: `# which of these inputs are no digits?
 attach audit digits_resnet.attach --x digits_test.npz --x letters.npz -o audit
 # fail a CI job if outliers are proven
-attach audit digits_resnet.attach --x digits_test.npz -o nightly --fail-if 'outliers_lower_bound>0'`,
-	}, argument{name: "M.attach", dest: &f.path}, f.parseGates, func(c *cli.Context) error { return f.run(c, pipeline) })
+attach audit digits_resnet.attach --x digits_test.npz -o nightly --fail-if 'outliers_lower_bound>0'
+# later: another rate, and the names of inputs without discoveries
+attach audit audit --fdr 0.2 --list clean -o clean.txt`,
+	}, argument{name: "M.attach or DIR", dest: &f.path}, f.parseGates, f.table.pick("report").checkWritable, func(c *cli.Context) error {
+		if f.isFinished() {
+			return f.answer(c, []string{f.path})
+		}
+		return f.run(c, pipeline)
+	})
 }
 
 // flags sets the table of flags.
 func (f *auditFlags) flags() {
-	f.engineOptions.Identity = audit.Identity{FDR: .1, Delta: .05}
+	f.rates = audit.Identity{FDR: .1, Delta: .05}
 	features, model := f.bundleOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
 	noIntervals := bundleConflict("needs intervals, and M.attach has none", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
@@ -68,40 +76,40 @@ func (f *auditFlags) flags() {
 	withoutModel := bundleConflict("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
 	skip.usage, skip.conflicts = "leave out images that cannot be read and files that are broken or empty, and report them, instead of stopping", nil
-	f.table = join(table{
-		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated"},
+	finished := conflict{when: f.isFinished, reason: "needs a .attach file, not the folder of a finished audit"}
+	unfinished := conflict{when: func() bool { return !f.isFinished() }, reason: "needs the folder of a finished audit, not a .attach file"}
+	scoring := join(table{
+		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, unless: f.isFinished, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated; required with M.attach"},
 		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names near duplicates among them, and the report the nearest one of the highest scores; may be repeated"},
 		{name: "every", dest: &f.engineOptions.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, withoutModel}},
 		{name: "limit", dest: &f.engineOptions.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
 		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted, and URLs are left out", conflicts: []conflict{asFeatures, withoutModel}},
-	}.inGroup(groupData), f.guaranteeOptions(), features, table{
-		{name: "alpha", dest: &f.engineOptions.Identity.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
+	}.inGroup(groupData), features, table{
 		{name: "level", dest: &f.engineOptions.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
-	}.inGroup(groupGuarantee), f.groupsOption(", to count discoveries by group"), table{
-		{name: "o", dest: &f.engineOptions.Dir, required: true, usage: "DIR: folder to write to; an unfinished audit in it is continued"},
-		{name: "fail-if", dest: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, such as 'discoveries>0'; may be repeated; see `attach help gates`"},
-	}.inGroup(groupOutput), model)
+	}.inGroup(groupGuarantee), f.groupsOption(", to count discoveries by group"), model)
+	verbose := scoring.pick("verbose")
+	scoring = slices.DeleteFunc(scoring, func(o *option) bool { return o.name == "verbose" }).withConflicts(finished)
+	f.table = join(scoring, f.rateOptions(), table{
+		{name: "o", dest: &f.out, required: true, unless: f.isFinished, usage: "DIR: folder to write to, required with M.attach; an unfinished audit in it is continued. With a finished audit: a folder for the new results, which may be its own, or FILE of --list"},
+		f.failIfOption(),
+	}.inGroup(groupOutput), f.listOptions(unfinished), verbose)
 }
 
-// guaranteeOptions returns the flags of an audit that do not affect scores.
-func (f *auditFlags) guaranteeOptions() table {
-	return table{
-		{name: "fdr", dest: &f.engineOptions.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
-		{name: "delta", dest: &f.engineOptions.Identity.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
-		{name: "conditional", dest: &f.engineOptions.Identity.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
-	}.inGroup(groupGuarantee)
-}
-
-// parseGates is a step of the command: it parses the gates.
-func (f *auditFlags) parseGates(*cli.Context) (err error) {
-	f.gates, err = parseAuditGates(f.failIf)
-	return err
+// isFinished reports whether the argument must be the folder of a finished audit. A name that
+// leads nowhere is taken for a folder if no inputs are given.
+func (f *auditFlags) isFinished() bool {
+	st, err := os.Stat(f.path)
+	if err != nil {
+		return f.engineOptions.Inputs == nil && !strings.EqualFold(filepath.Ext(f.path), ".attach")
+	}
+	return st.IsDir()
 }
 
 // auditOptions returns the options of the audit engine.
 func (f *auditFlags) auditOptions() engine.Options {
 	o := f.engineOptions
-	o.Options, o.Run, o.Verbose = f.options(), f.modelFlags.Options, f.verbose
+	o.Options, o.Run, o.Verbose, o.Dir = f.options(), f.modelFlags.Options, f.verbose, f.out
+	o.Identity = o.Identity.WithResultOptions(f.rates)
 	return o
 }
 
@@ -144,7 +152,7 @@ func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 		return err
 	}
 	p.end()
-	printAudit(c.App.Writer, a, f.engineOptions.Dir)
+	printAudit(c.App.Writer, a, filepath.Join(f.out, "report.html"))
 	return checkAuditGates(f.gates, a)
 }
 
@@ -167,8 +175,8 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 	})
 }
 
-// printAudit prints the main figures of an audit.
-func printAudit(w io.Writer, a *audit.Audit, dir string) {
+// printAudit prints the main figures of an audit, and the path of its page unless it is empty.
+func printAudit(w io.Writer, a *audit.Audit, page string) {
 	line := func(label, format string, args ...any) { printf(w, "%-12s  %s\n", label, fmt.Sprintf(format, args...)) }
 	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Subject(), rows.Count(a.Calibration, "calibration row"))
 	for _, caution := range a.Cautions() {
@@ -221,5 +229,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 		line("note", "%s", a.FewRows())
 		line("", "what to do: calibrate with more rows, or use the bound on outliers")
 	}
-	printf(w, "%s\n", filepath.Join(dir, "report.html"))
+	if page != "" {
+		printf(w, "%s\n", page)
+	}
 }

@@ -244,7 +244,7 @@ func (o *option) describe() (head, text string) {
 	if defaultValue := o.String(); defaultValue != "" && defaultValue != "0" && defaultValue != "0s" && defaultValue != "-" {
 		text += fmt.Sprintf(" (default: %s)", defaultValue)
 	}
-	if o.required && o.isEmpty() {
+	if o.required && o.unless == nil && o.isEmpty() {
 		text += " (required)"
 	}
 	return head + " " + value, text

@@ -2,48 +2,30 @@ package command
 
 import (
 	"github.com/urfave/cli/v2"
-
-	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
 // mergeFlags holds the flags of attach merge.
 type mergeFlags struct {
 	table
-	audits inputList
-	dir    string
-	failIf []string
-	gates  []gate
+	finishedFlags
+	audits []string
 }
 
 func mergeCommand() *cli.Command {
 	f := &mergeFlags{}
-	f.table = table{
-		{name: "o", dest: &f.dir, required: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
-		{name: "fail-if", dest: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, as for `attach audit`; may be repeated"},
-	}.inGroup(groupOutput)
-	parseGates := func(*cli.Context) (err error) {
-		f.gates, err = parseAuditGates(f.failIf)
-		return err
-	}
+	f.table = join(f.rateOptions(), table{
+		{name: "o", dest: &f.out, usage: "DIR: folder to write scores.parquet, audit.json and report.html to, or FILE of --list; without it, results are only printed"},
+		f.failIfOption(),
+	}.inGroup(groupOutput), f.listOptions())
 	return f.command(cli.Command{
 		Name:        "merge",
 		Usage:       "combine audits of different files into one",
-		UsageText:   "attach merge DIR… -o DIR",
-		Description: "Combines audits that used the same .attach file and the same flags, for example one per machine. The result is byte-identical to one audit of all files.",
+		UsageText:   "attach merge DIR… [-o DIR] [--fdr 0.2]",
+		Description: "Combines audits that used the same .attach file and the same flags, for example one per machine. The result is byte-identical to one audit of all files. Error rates may be new: it needs neither the inputs nor the model.",
 		CustomHelpTemplate: `attach audit digits_resnet.attach --x digits_test.npz -o part1
 attach audit digits_resnet.attach --x letters.npz -o part2
 attach merge part1 part2 -o all`,
-	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, parseGates, f.run)
+	}, argument{name: "DIR…", list: &f.audits}, f.parseGates, f.table.pick("report").checkWritable, f.run)
 }
 
-func (f *mergeFlags) run(c *cli.Context) error {
-	a, err := engine.Merge(c.Context, f.audits, f.dir, notePrinter(c.App.ErrWriter))
-	if err != nil {
-		return err
-	}
-	printAudit(c.App.Writer, a, f.dir)
-	if err := checkColumnGates(f.gates, a.Schema != nil); err != nil {
-		return err
-	}
-	return checkAuditGates(f.gates, a)
-}
+func (f *mergeFlags) run(c *cli.Context) error { return f.answer(c, f.audits) }

@@ -37,6 +37,7 @@ type option struct {
 	choices             []string
 	list                bool // whether the value is a list of choices with commas between them
 	required            bool
+	unless              func() bool // whether a required flag may be absent, or nil
 	file                fileKind
 	conflicts           []conflict
 	given               bool
@@ -360,7 +361,7 @@ func (t table) usable(name string) bool {
 func (t table) checkRequired(c *cli.Context) error {
 	var absent []string
 	for _, o := range t {
-		if o.required && len(o.values()) == 0 {
+		if o.required && len(o.values()) == 0 && (o.unless == nil || !o.unless()) {
 			absent = append(absent, dashedName(o.name))
 		}
 	}

@@ -25,7 +25,7 @@ const maxBuffered = 1 << 21
 
 func (t *parquetTable) write(row []field) error {
 	if t.w == nil {
-		t.w = parquet.NewGenericWriter[any](t.output, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", version.String(), ""))
+		t.writeHeader(row)
 	}
 	t.row = t.row[:0]
 	for column, f := range row {
@@ -39,6 +39,11 @@ func (t *parquetTable) write(row []field) error {
 	}
 	t.buffered = 0
 	return t.w.Flush()
+}
+
+func (t *parquetTable) writeHeader(row []field) error {
+	t.w = parquet.NewGenericWriter[any](t.output, parquetSchema(row), parquet.Compression(&parquet.Snappy), parquet.CreatedBy("attach", version.String(), ""))
+	return nil
 }
 
 func (t *parquetTable) close() error {

@@ -103,6 +103,8 @@ func previewText(f field) (text string, numeric bool) {
 	return text, false
 }
 
+func (t *previewTable) writeHeader([]field) error { return nil }
+
 func (t *previewTable) close() error {
 	widths := make([]int, len(t.names))
 	for _, cells := range append([][]string{t.names}, t.cells...) {

@@ -65,8 +65,10 @@ func (d samples) MarshalJSON() ([]byte, error) {
 	return json.Marshal([][]number(d))
 }
 
-// tableWriter writes rows that all have the same fields.
+// tableWriter writes rows that all have the same fields. If there are no rows, writeHeader
+// writes the columns of a row, whose values it ignores.
 type tableWriter interface {
+	writeHeader(row []field) error
 	write(row []field) error
 	close() error
 }
@@ -93,6 +95,8 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 		return &npzTable{w: w, arrays: map[string]rows.Array{}}
 	case ".parquet":
 		return &parquetTable{output: w}
+	case ".txt":
+		return &nameTable{w}
 	}
 	return &csvTable{w: csv.NewWriter(w)}
 }
@@ -108,14 +112,27 @@ type csvTable struct {
 }
 
 func (t *csvTable) write(row []field) error {
-	var names []string
-	t.record = t.record[:0]
-	add := func(text, name string, args ...any) {
-		if !t.header {
-			names = append(names, escapeFormula(fmt.Sprintf(name, args...)))
+	if !t.header {
+		if err := t.writeHeader(row); err != nil {
+			return err
 		}
-		t.record = append(t.record, escapeFormula(text))
 	}
+	t.record = t.record[:0]
+	eachCell(row, func(text, _ string, _ ...any) { t.record = append(t.record, escapeFormula(text)) })
+	return t.w.Write(t.record)
+}
+
+// writeHeader writes the names of the columns of a row.
+func (t *csvTable) writeHeader(row []field) error {
+	var names []string
+	eachCell(row, func(_, name string, args ...any) { names = append(names, escapeFormula(fmt.Sprintf(name, args...))) })
+	t.header = true
+	return t.w.Write(names)
+}
+
+// eachCell calls the function add with the text of each cell of a row, and with the format and
+// the arguments of the name of its column.
+func eachCell(row []field, add func(text, name string, args ...any)) {
 	for _, f := range row {
 		switch v := f.value.(type) {
 		case []number:
@@ -142,13 +159,6 @@ func (t *csvTable) write(row []field) error {
 			add(formatText(v), "%s", f.name)
 		}
 	}
-	if !t.header {
-		t.header = true
-		if err := t.w.Write(names); err != nil {
-			return err
-		}
-	}
-	return t.w.Write(t.record)
 }
 
 // formatText formats a value as the text of one cell.
@@ -214,6 +224,18 @@ func (t *csvTable) close() error {
 	return t.w.Error()
 }
 
+// nameTable writes the first field of each row, one a line.
+type nameTable struct{ w io.Writer }
+
+func (t *nameTable) write(row []field) error {
+	_, err := fmt.Fprintln(t.w, row[0].value)
+	return err
+}
+
+func (t *nameTable) writeHeader([]field) error { return nil }
+
+func (t *nameTable) close() error { return nil }
+
 // jsonlTable writes one JSON object per row.
 type jsonlTable struct {
 	w   io.Writer
@@ -238,6 +260,8 @@ func (t *jsonlTable) write(row []field) error {
 	_, err := t.w.Write(t.row.Bytes())
 	return err
 }
+
+func (t *jsonlTable) writeHeader([]field) error { return nil }
 
 func (t *jsonlTable) close() error { return nil }
 
@@ -304,5 +328,7 @@ func grow[T any](a *rows.Array, x T) {
 	values, _ := a.Data.([]T)
 	a.Data = append(values, x)
 }
+
+func (t *npzTable) writeHeader([]field) error { return nil }
 
 func (t *npzTable) close() error { return npy.WriteNPZ(t.w, t.arrays, false) }
