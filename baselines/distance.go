@@ -13,7 +13,7 @@ import (
 
 var distanceMethod = ood.Method{
 	Name: "distance",
-	Doc: "Euclidean distance to the nearest training row, or a percentile of the distances to all of them. Use it for the inputs of trees, where it is the " +
+	Doc: "Euclidean distance to the nearest training row, or a percentile of the distances to all of them. Use it for trees and for regressors that read a table, where it is the " +
 		"default, and for other rows of few columns. Between two distances a percentile is interpolated linearly.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true},

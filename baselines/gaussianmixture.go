@@ -16,7 +16,7 @@ import (
 var gaussianMixtureMethod = ood.Method{
 	Name: "gaussian-mixture",
 	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances. Use it if the training rows form several " +
-		"clusters, or for trees with many fit rows, where it is the default. Expectation maximisation starts from k-means clusters, and stops when the mean " +
+		"clusters, or for tables with many fit rows, where it is the default for trees and regressors. Expectation maximisation starts from k-means clusters, and stops when the mean " +
 		"log density changes by less than 0.001, or after 100 steps. lambda is added to every variance. k is at most the number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
 	Needs: ood.Needs{Features: true},

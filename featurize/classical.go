@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -19,11 +20,17 @@ import (
 // XGBoost are exported to.
 const mlDomain = "ai.onnx.ml"
 
-// inputsAndOutputsName names the feature of a model without a linear layer, in
-// Options.Feature and Info.Feature. Options.Feature may also name it for a network. This feature consists of the inputs of the trees or
+// inputsAndOutputsName names the feature of a model without a linear layer and of a
+// regressor that reads a table, in Options.Feature and Info.Feature. Options.Feature may name
+// it for other models of tables too. This feature consists of the inputs of the trees or
 // similar operators (or else the model's own inputs) and the model's predictions. See
 // Feature.Of.
 const inputsAndOutputsName = "attach/inputs-and-outputs"
+
+// maxTableWidth is the largest number of columns that regressesTable takes for a table. Wider
+// rows are usually flattened images, signals or embeddings. One column of these says little,
+// and boosting on all of them takes minutes.
+const maxTableWidth = 256
 
 // estimators are the operators of the classical domain that predict. Other operators of
 // this domain only prepare data or convert results.
@@ -49,6 +56,28 @@ func (s modelBuilder) inputsAndOutputsView(w *walk) view {
 		return view{}
 	}
 	return view{tensor: inputsAndOutputsName, concat: append(tensors, w.predictions)}
+}
+
+// regressesTable reports whether a network predicts numbers from the columns of a table. Its
+// inputs then predict the size of errors better than its last layer does, and unusual rows are
+// easier to see in them: training removes from the last layer what the prediction does not
+// need. task is what the caller says that the model predicts, or "".
+func (s modelBuilder) regressesTable(w *walk, l location, task attach.Task) bool {
+	if l.lastLayer == nil || cmp.Or(task, l.task, guessTask(w.normaliser, l.lastLayer.Weight.Rows)) != attach.Regression {
+		return false
+	}
+	width := 0
+	for _, name := range s.tableInputs(w.predictions) {
+		v := s.graph.Type(name)
+		if !onnx.IsFloat(pb.TensorProto_DataType(v.GetType().GetTensorType().GetElemType())) {
+			return false // whole numbers may be tokens or categories, whose order means nothing
+		}
+		width += 1
+		if shape := shapeOf(v); len(shape) == 2 {
+			width += int(max(shape[1], 1)) - 1
+		}
+	}
+	return width > 0 && width <= maxTableWidth
 }
 
 // estimatorInputs returns the inputs of the estimators before a tensor. Estimators that

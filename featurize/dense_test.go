@@ -123,7 +123,7 @@ func TestDense(t *testing.T) {
 				k.task = "unknown"
 			}
 			path := tiny(t, k.opset, func(b *onnx.Builder, x string) { k.head(b, phiOf(b, x)) }, "n", 3)
-			m := open(t, rt, path, featurize.Options{Batch: 2})
+			m := open(t, rt, path, featurize.Options{Batch: 2, Task: attach.Classification}) // so that a regressor of a table reads its last layer too
 			i := m.Info()
 			if i.Feature.Tensor != "Relu" || i.Feature.Width != h || i.OutputsWidth != len(k.b) || i.Task != k.task || i.Normaliser != k.norm {
 				t.Errorf("found %+v, task %s, %d outputs, normaliser %q", *i.Feature, i.Task, i.OutputsWidth, i.Normaliser)
@@ -158,7 +158,7 @@ func TestLinearModel(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		addOutput(b, b.Node("MatMul", []string{x, b.Initializer("W", w, 3, 1)}), "n", 1)
 	}, "n", 3)
-	m := open(t, runtime(t), path, featurize.Options{})
+	m := open(t, runtime(t), path, featurize.Options{Task: attach.Classification})
 	if i := m.Info(); i.Feature.Tensor != "x" || !i.Exact {
 		t.Errorf("found %+v, exact %v (%s)", i.Feature, i.Exact, i.ExactReason)
 	}

@@ -1,6 +1,7 @@
 package featurize
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,13 +165,13 @@ func transferNodes(v *pb.ValueInfoProto) (send, receive []*pb.NodeProto) {
 	return send, receive
 }
 
-// insertDropout inserts a dropout layer between the features φ and the nodes that read φ.
+// insertDropout inserts a dropout layer between the input of the last linear layer and the
+// nodes that read it. If the caller named another tensor as features, that tensor is dropped.
 func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
-	phi := m.views[0]
-	if phi.scale != "" {
+	if m.views[0].scale != "" {
 		return nil, fmt.Errorf("%w: the last layer reads 8-bit integers, which cannot be dropped", ood.ErrNoDropout)
 	}
-	l := dropLayer{in: phi.tensor, out: "attach/dropped"}
+	l := dropLayer{in: cmp.Or(m.info.Feature.LastLayer, m.views[0].tensor), out: "attach/dropped"}
 	for i, n := range g.Node {
 		if !slices.Contains(n.GetInput(), l.in) {
 			continue

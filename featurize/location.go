@@ -30,20 +30,23 @@ type modelBuilder struct {
 
 // location describes which tensors of a model are read.
 type location struct {
-	*walk                  // the output and the last linear layer
-	lastLayer  *ood.Linear // weights of the last linear layer, or nil if unknown
-	isNamed    bool        // whether the caller named the feature
-	mixedUnits bool        // whether the columns of the feature have different units
-	isLog      bool        // whether the logits are logarithms of probabilities
-	classes    []string    // names of the classes
-	task       attach.Task // task that the operators imply, or ""
-	layers     []view      // earlier layers
+	*walk                 // the output and the last linear layer
+	lastLayer *ood.Linear // weights of the last linear layer, or nil if unknown
+	isNamed   bool        // whether the caller named the feature
+	// lastLayerInput is what the last linear layer reads, if the features are the inputs and
+	// predictions although there is such a layer.
+	lastLayerInput view
+	mixedUnits     bool        // whether the columns of the feature have different units
+	isLog          bool        // whether the logits are logarithms of probabilities
+	classes        []string    // names of the classes
+	task           attach.Task // task that the operators imply, or ""
+	layers         []view      // earlier layers
 }
 
 // locate finds the features φ. They are the tensor that the caller names, or else the
-// output of embeddings, the input of the last linear layer, or the feature that
-// inputsAndOutputsName names. If there is none of these, locate returns a
-// NoLinearLayerError.
+// output of embeddings, the inputs and predictions of a regressor of a table, or the input of
+// the last linear layer. Without such a layer they are the inputs and predictions of a model
+// that reads a table. If there is none of these, locate returns a NoLinearLayerError.
 func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
@@ -71,12 +74,13 @@ func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err er
 			return l, err
 		}
 	}
-	if o.Feature == inputsAndOutputsName {
-		w.layerNode, l.lastLayer = nil, nil // the caller prefers the columns of a table to the layer
-	}
-	if w.layerNode == nil && (o.Feature == "" || o.Feature == inputsAndOutputsName) {
+	if o.Feature == inputsAndOutputsName || o.Feature == "" && (w.layerNode == nil || s.regressesTable(w, l, o.Task)) {
+		if w.layerNode != nil {
+			l.lastLayerInput = w.feature
+		}
+		w.layerNode, l.lastLayer = nil, nil
 		if w.feature = s.inputsAndOutputsView(w); w.feature.concat != nil {
-			w.addReason("the predictions do not come from a linear layer")
+			w.addReason("the features are the model's inputs and predictions")
 		}
 	}
 	// Linear models of the classical domain read the columns of a table directly, so their
@@ -97,7 +101,11 @@ func (s modelBuilder) locate(ctx context.Context, o Options) (l location, err er
 // locateLayers finds the earlier layers, and sets the masks for averages over tokens.
 func (s modelBuilder) locateLayers(ctx context.Context, l location, o Options) (location, error) {
 	var err error
-	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
+	before := l.feature
+	if l.lastLayerInput.tensor != "" {
+		before = l.lastLayerInput
+	}
+	if l.layers, err = s.findLayers(ctx, before, o); err != nil {
 		return l, err
 	}
 	var means []*view
@@ -161,7 +169,7 @@ func (s modelBuilder) describe(l location) Info {
 	}
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
 	info.Classes, info.ClassNumbers = l.classes, numbersOf(l.classes)
-	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.concat, Standardised: l.mixedUnits}
+	info.Feature = &Feature{Tensor: l.feature.tensor, Of: l.feature.concat, LastLayer: l.lastLayerInput.tensor, Standardised: l.mixedUnits}
 	featureNode := l.layerNode
 	if l.isNamed {
 		featureNode = s.graph.Producer(l.feature.tensor)

@@ -35,6 +35,10 @@ type Options struct {
 	// (n×T×h) over its middle axis. If a Transpose node moved axis 1 to the end, all axes
 	// between the first and the last are averaged.
 	Feature string
+	// Task is what the model predicts, if the caller knows. The graph of a network does not
+	// always tell. A regressor that reads a table has its inputs and predictions as features.
+	// OpenFor ignores Task.
+	Task attach.Task
 	// Output names the output, or an inner tensor, to use as the model's prediction. By
 	// default, it is the first output that comes from a linear layer. If another linear
 	// layer computes a later output from this one, the later output is used.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
@@ -112,7 +113,7 @@ func TestSharedModels(t *testing.T) {
 				t.Skipf("the shared network %s is absent", c.file)
 			}
 			ctx := context.Background()
-			m, err := featurize.Open(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}, Batch: 2})
+			m, err := featurize.Open(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path, Provider: "cpu", Threads: 2}, Batch: 2, Task: attach.Classification}) // so that a regressor of a table reads its last layer too
 			if err != nil {
 				t.Fatal(err)
 			}

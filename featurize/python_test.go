@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
@@ -37,7 +38,7 @@ func TestPython(t *testing.T) {
 	var arguments [][]any // arguments of pythonScript: path, archive without .npz, tensors
 	for i, name := range []string{"digits_resnet", "digits_vgg", "toy_regressor", "odd/conv1x1", "odd/trailing_softmax", "odd/three_targets"} {
 		path := "../testmodels/" + name + ".onnx"
-		m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})
+		m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2, Task: attach.Classification}) // so that a regressor of a table reads its last layer too
 		models = append(models, m)
 		arguments = append(arguments, []any{path, filepath.Join(t.TempDir(), fmt.Sprint(i)), append([]string{m.Info().Feature.Tensor, m.Info().Logits}, tensors(m.Info().Layers)...)})
 	}

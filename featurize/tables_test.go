@@ -70,8 +70,8 @@ func TestTables(t *testing.T) {
 		{"mlp_binary", "classification", "next_activations", 16, ""},
 		{"lightgbm", "classification", "x+probability_tensor", 7, ""},
 		{"xgboost", "classification", "x+probabilities", 7, ""},
-		{"linear", "regression", "variable1", 4, ""},
-		{"ridge", "regression", "variable1", 4, ""},
+		{"linear", "regression", "variable1+variable", 5, ""},
+		{"ridge", "regression", "variable1+variable", 5, ""},
 		{"forest_regressor", "regression", "x+variable", 5, ""},
 		{"svr", "regression", "variable1+variable", 5, ""},
 		{"lightgbm_regressor", "regression", "x+variable", 5, ""},
@@ -139,6 +139,35 @@ func TestTables(t *testing.T) {
 			t.Error("the features are still those of the last linear layer")
 		}
 	})
+}
+
+// TestTableRegressor checks which networks have their inputs and predictions as features.
+func TestTableRegressor(t *testing.T) {
+	rt := runtime(t)
+	network := func(outputs int, dims ...any) string {
+		return tiny(t, 13, func(b *onnx.Builder, x string) {
+			phi := b.Node("Relu", []string{b.Node("Gemm", []string{x, b.Initializer("V", make([]float32, dims[1].(int)*5), int64(dims[1].(int)), 5)})})
+			b.Output(b.Node("Gemm", []string{phi, b.Initializer("W", make([]float32, 5*outputs), 5, int64(outputs))}), pb.TensorProto_FLOAT, "n", outputs)
+		}, dims...)
+	}
+	inputsAndOutputs := "attach/inputs-and-outputs"
+	for name, k := range map[string]struct {
+		path, want string
+		task       attach.Task
+	}{
+		"one output":                            {path: network(1, "n", 3), want: inputsAndOutputs},
+		"one score of a binary classifier":      {path: network(1, "n", 3), task: attach.Classification, want: "Relu"},
+		"two outputs of unknown task":           {path: network(2, "n", 3), want: "Relu"},
+		"two targets":                           {path: network(2, "n", 3), task: attach.Regression, want: inputsAndOutputs},
+		"256 columns":                           {path: network(1, "n", 256), want: inputsAndOutputs},
+		"a flattened image, more than 256 wide": {path: network(1, "n", 257), want: "Relu"},
+	} {
+		m := open(t, rt, k.path, featurize.Options{Task: k.task, EarlierLayers: 1})
+		f := m.Info().Feature
+		if f.Tensor != k.want || (f.Of == nil) != (k.want == "Relu") || (f.LastLayer == "Relu") != (f.Of != nil) {
+			t.Errorf("%s: features %+v, want %s", name, f, k.want)
+		}
+	}
 }
 
 // TestNamesWithoutZipMap checks that class names are found if the model returns

@@ -24,7 +24,7 @@ import (
 var certificatesMethod = ood.Method{
 	Name: "certificates",
 	Doc: "Orthonormal certificates: the mean square of k linear functions of the features that are close to 0 on the training rows and larger elsewhere. Use it " +
-		"for regressors, where it is the default, or if the file must be small. The functions are orthonormal and minimise that mean square on the training " +
+		"for regressors of images, texts or series, where it is the default, or if the file must be small. The functions are orthonormal and minimise that mean square on the training " +
 		"rows, solved exactly. k=0 uses three quarters of the number of features, and k below 1 is a fraction of it. lambda=0 is the hard constraint CᵀC=I; " +
 		"other values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, and centred subtracts the mean.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",

@@ -12,7 +12,7 @@ import (
 var sqrMethod = ood.Method{
 	Name: "sqr",
 	Doc: "Simultaneous quantile regression (SQR): one network takes the level as an additional input, and learns the pinball loss of all levels at once. Use it " +
-		"for networks, where it is the default; one fit serves all levels. Predictions are sorted on a grid of levels." +
+		"for networks that read images, texts or series, where it is the default; one fit serves all levels. Predictions are sorted on a grid of levels." +
 		mlp.Doc,
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 2",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},

@@ -73,6 +73,7 @@ func (sets *oodSets) paths() []string {
 
 // readSetsThroughModel opens the model, reads all sets and runs the model on their rows.
 func (m *compareCall) readSetsThroughModel(ctx context.Context) error {
+	m.Options.Task = m.task
 	if err := m.OpenModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 // readRowsThroughModel opens the model, reads the rows to fit on and the rows to calibrate on,
 // and runs the model on them.
 func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
+	f.Options.Task = f.options.Base.Task
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}

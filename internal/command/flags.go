@@ -37,7 +37,7 @@ func (p *modelFlags) runtimeOptions() table {
 // modelOptions returns the flags that say which tensors of a model are read.
 func (p *modelFlags) modelOptions() table {
 	return table{
-		{name: "feature-tensor", dest: &p.Feature, usage: "TENSOR: tensor to use as the features; without it, the input of the last linear layer. attach/inputs-and-outputs stands for the inputs of a table and the predictions, as for trees"},
+		{name: "feature-tensor", dest: &p.Feature, usage: "TENSOR: tensor to use as the features; without it, the input of the last linear layer or, for trees and regressors that read a table, attach/inputs-and-outputs: the inputs and the predictions"},
 		{name: "model-output", dest: &p.Output, usage: "NAME: output of the model to use, if it has several"},
 	}.inGroup(groupModel)
 }

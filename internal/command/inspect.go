@@ -102,7 +102,10 @@ func printInfo(w io.Writer, info featurize.Info, isNamed bool, gradientErr error
 		}
 		source := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
 		if f.Of != nil {
-			source = "there is no linear layer, so these serve as features: " + strings.Join(f.Of, " and ") + ", standardised"
+			source = strings.Join(f.Of, " and ") + " together, standardised"
+			if f.LastLayer != "" {
+				source += "; --feature-tensor " + f.LastLayer + " reads the last linear layer instead"
+			}
 		} else if f.Standardised {
 			source += ", standardised"
 		}

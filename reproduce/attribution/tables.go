@@ -63,7 +63,13 @@ func (m *measurement) table(ctx context.Context, dir string, t tableModel) error
 		data[i] = blas32.General{Rows: a.Shape[0], Cols: a.Shape[1], Stride: a.Shape[1], Data: npy.Float32s(a)}
 	}
 	fit, yFit, cal, yCal, test := data[0], data[1], data[2], data[3], data[4]
-	model, err := featurize.Open(ctx, filepath.Join(dir, t.table+"-"+t.kind+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: m.plan.Library}})
+	path, options := filepath.Join(dir, t.table+"-"+t.kind+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: m.plan.Library}}
+	info, err := featurize.Inspect(ctx, path, options)
+	if err != nil {
+		return err
+	}
+	options.Feature = info.Feature.LastLayer // so that some detectors read columns, and others a layer
+	model, err := featurize.Open(ctx, path, options)
 	if err != nil {
 		return err
 	}
