@@ -13,7 +13,7 @@ import (
 
 var quantileForestMethod = ood.Method{
 	Name: "quantile-forest",
-	Doc: "Quantile regression forest: quantiles of the training targets, weighted by how often a training row shares a leaf with the row. Use it for trees: " +
+	Doc: "Quantile regression forest: quantiles of the training targets, weighted by how often a training row shares a leaf with the row. Use it for trees and tables: " +
 		"`attach fit` compares it with gradient boosting. n_estimators trees reduce the variance on bootstrap samples. max_depth=0 grows trees until leaves are pure or have fewer " +
 		"than min_samples_split rows. max_features is the fraction of the inputs that a split tries. bins=0 tries every split for few rows, and those between " +
 		"255 bins for many; bins=-1 always tries every split. Each target has its own forest.",

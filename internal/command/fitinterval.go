@@ -32,10 +32,10 @@ func (v *intervalFlags) intervalOptions(groups, targetRows *string) table {
 	return table{
 		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + "; for a model without a linear layer, such as trees, the better of gradient-boosting and quantile-forest)"},
 		{name: "interval-param", dest: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
-		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "surrogate", "cal", "cross"}, usage: "ROWS: what teaches the interval model: x, the model's errors on --x; surrogate, errors of a surrogate model on rows of --x that it has not seen; cal, errors on half of the calibration rows; or cross, errors on all of them, if they are few (default: x, or surrogate for trees that err clearly less on --x than on --cal)",
+		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "surrogate", "cal", "cross"}, usage: "ROWS: what teaches the interval model: x, the model's errors on --x; surrogate, errors of a surrogate model on rows of --x that it has not seen; cal, errors on half of the calibration rows; or cross, on all of them, if they are few (default: x, or surrogate for trees and tables with clearly larger errors on --cal than on --x)",
 			conflicts: []conflict{{when: func() bool { return v.oof != "" && v.rows != "x" }, reason: "cannot be combined with --oof, whose errors teach the interval model"}, cross("--groups", groups), cross("--target-rows", targetRows)}},
 		{name: "oof", dest: &v.oof, file: otherFile, usage: "FILE: out-of-fold predictions of the rows of --x, in their order, from cross-validation; the interval model then learns honest errors, even if the model has memorised --x"},
-		{name: "interval-score", dest: &v.score, choices: conformal.IntervalScores(), usage: "SCORE: how intervals are widened to cover, unless predict names another: see `attach predict --help` (default: cqr, or for trees the best of cqr, cqr-r, cqr-m and cir)"},
+		{name: "interval-score", dest: &v.score, choices: conformal.IntervalScores(), usage: "SCORE: how intervals are widened to cover, unless predict names another: see `attach predict --help` (default: cqr, or for trees and tables the best of cqr, cqr-r, cqr-m and cir)"},
 	}.inGroup(groupIntervals)
 }
 
