@@ -67,9 +67,9 @@ type Series struct {
 // SeriesMonitor holds the result of a calibrate.Monitor on a series. Rows of a series often
 // depend on each other, and a monitor then alarms more often than it guarantees.
 type SeriesMonitor struct {
-	// Of is "errors" for the nonconformity scores of intervals, or "inputs" for OOD scores. With
+	// Kind is "errors" for the nonconformity scores of intervals, or "inputs" for OOD scores. With
 	// groups or weights there is no monitor of errors, and without a detector none of inputs.
-	Of       string  `json:"of"`
+	Kind     string  `json:"kind"`
 	Evidence float64 `json:"evidence"`        // the largest evidence
 	Alarm    string  `json:"alarm,omitempty"` // time of the row at which the evidence reached 100, or empty
 }
@@ -369,13 +369,13 @@ func (s *seriesRows) evaluation(ctx context.Context, g *accumulator, b int) (Ser
 
 // addMonitor adds the result of a monitor of the scores of rows in order. It does nothing if
 // calibration scores are missing or NaN.
-func (e *Series) addMonitor(of string, calibration, scores []float64, order []int, times []string, seed uint64) {
+func (e *Series) addMonitor(kind string, calibration, scores []float64, order []int, times []string, seed uint64) {
 	const delta = .01 // an alarm needs evidence of 1/delta
 	monitor, err := calibrate.NewMonitor(calibration, seed)
 	if err != nil {
 		return
 	}
-	result := SeriesMonitor{Of: of}
+	result := SeriesMonitor{Kind: kind}
 	for k, i := range order {
 		if monitor.Add(scores[i]) != nil {
 			return

@@ -143,7 +143,7 @@ func TestSeries(t *testing.T) {
 		t.Errorf("no note says that the coverage changes: %+v", e.Notes)
 	}
 	alarm, _ := strconv.Atoi(s.Monitors[0].Alarm)
-	if m := s.Monitors; len(m) != 2 || m[0].Of != "errors" || m[1].Of != "inputs" || alarm <= change-20 || alarm > change+80 || m[0].Evidence < 100 || m[1].Alarm != "" {
+	if m := s.Monitors; len(m) != 2 || m[0].Kind != "errors" || m[1].Kind != "inputs" || alarm <= change-20 || alarm > change+80 || m[0].Evidence < 100 || m[1].Alarm != "" {
 		t.Errorf("errors change at %d, and the monitors report %+v", change-20, s.Monitors)
 	}
 	order := rand.New(rand.NewPCG(1, 1)).Perm(n)

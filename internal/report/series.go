@@ -81,7 +81,7 @@ func seriesBlock(e *evaluate.Evaluation, s *evaluate.Series) block {
 		if m.Alarm != "" {
 			outcome = "alarms at " + m.Alarm
 		}
-		b.addSentence("A drift monitor of the %s %s (largest evidence %s)", m.Of, outcome, display.Number(m.Evidence, 2))
+		b.addSentence("A drift monitor of the %s %s (largest evidence %s)", m.Kind, outcome, display.Number(m.Evidence, 2))
 	}
 	for _, m := range s.Methods {
 		if m.Problem != "" {
