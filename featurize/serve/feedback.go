@@ -17,22 +17,13 @@ const (
 )
 
 // serveFeedback handles a REST request with the true targets of earlier rows.
-func (s *Server) serveFeedback(w http.ResponseWriter, r *http.Request) {
-	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
-	if err == nil {
-		err = allow(r, http.MethodPost)
-	}
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	c := s.calls.Get().(*call)
-	defer s.putCall(c)
+func (s *Server) serveFeedback(w http.ResponseWriter, r *http.Request, c *call, e *entry) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Timeout)
 	defer cancel()
 	start := time.Now()
 	var covered feedbackOutput
-	if err = s.readREST(ctx, w, r, c); err == nil {
+	err := s.readREST(ctx, w, r, c)
+	if err == nil {
 		covered, err = s.takeFeedback(c, e)
 	}
 	s.finishFeedback(ctx, "http", e, c, err, start)

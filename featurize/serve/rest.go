@@ -43,6 +43,21 @@ func (s *Server) routes() *http.ServeMux {
 			writeJSON(w, http.StatusOK, v)
 		})
 	}
+	post := func(path string, handle func(w http.ResponseWriter, r *http.Request, c *call, e *entry)) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			e, err := s.find(r.PathValue("model"), r.PathValue("version"))
+			if err == nil {
+				err = allow(r, http.MethodPost)
+			}
+			if err != nil {
+				writeError(w, err)
+				return
+			}
+			c := s.calls.Get().(*call)
+			defer s.putCall(c)
+			handle(w, r, c, e)
+		})
+	}
 	get("/v2", func(*http.Request) (any, error) { return serverMetadata(), nil })
 	get("/v2/{$}", func(*http.Request) (any, error) { return serverMetadata(), nil })
 	get("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
@@ -63,8 +78,8 @@ func (s *Server) routes() *http.ServeMux {
 			}
 			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
 		})
-		mux.HandleFunc(model+"/infer", s.serveInfer)
-		mux.HandleFunc(model+"/feedback", s.serveFeedback)
+		post(model+"/infer", s.serveInfer)
+		post(model+"/feedback", s.serveFeedback)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, statusErrorf(http.StatusNotFound, "there is no path %.200q; GET /v2/models/NAME describes a model", r.URL.Path))
@@ -178,19 +193,9 @@ func (m *model) describeTensors() (inputs, outputs []tensorMetadata) {
 }
 
 // serveInfer handles a REST request for predictions.
-func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request, c *call, e *entry) {
 	start := time.Now()
-	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
-	if err == nil {
-		err = allow(r, http.MethodPost)
-	}
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	c := s.calls.Get().(*call)
-	defer s.putCall(c)
-	err = s.inferREST(w, r, c, e)
+	err := s.inferREST(w, r, c, e)
 	if err != nil {
 		writeError(w, err)
 	}
