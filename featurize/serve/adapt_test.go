@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -554,6 +556,43 @@ func TestPendingLimits(t *testing.T) {
 	mustPost(t, url+"/infer", toyRequest("a", 1)) // the id can be used again
 	if m := metricsOf(t, s); m["attach_dropped_rows_total"] != 1 {
 		t.Errorf("the metrics are %v", m)
+	}
+}
+
+// TestRestoresBeforeRequests checks that a model takes requests only when its state is restored.
+// The rows of an earlier request would be lost.
+func TestRestoresBeforeRequests(t *testing.T) {
+	first, url, path := toyServer(t, adaptive("aci"))
+	mustPost(t, url+"/infer", toyRequest("kept", 1))
+	state, err := mustAdaptation(t, first).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := adaptive("aci")
+	var next *serve.Server
+	restored := 0
+	o.Restore = func(name, version string, monitor *calibrate.Monitor, a *serve.Adaptation) error {
+		restored++
+		if _, err := next.Adaptation(name, version); name != "toy" || version != "1" || monitor != nil || err == nil {
+			t.Errorf("the model %s/%s with the monitor %v is served before its state is restored", name, version, monitor)
+		}
+		return a.UnmarshalBinary(state)
+	}
+	next = serve.New(o)
+	t.Cleanup(next.Close)
+	for range 2 { // a reload keeps the state and does not restore it
+		if err := next.Load(t.Context(), "toy", "", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if covered, err := mustAdaptation(t, next).Feedback("kept", nil, []float32{3}); len(covered) != 1 || err != nil || restored != 1 {
+		t.Errorf("the state is restored %d times, and feedback returns %v, %v", restored, covered, err)
+	}
+	o.Restore = func(string, string, *calibrate.Monitor, *serve.Adaptation) error { return io.ErrUnexpectedEOF }
+	other := serve.New(o)
+	t.Cleanup(other.Close)
+	if err := other.Load(t.Context(), "toy", "", path); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("with a state that cannot be restored, Load returns %v", err)
 	}
 }
 

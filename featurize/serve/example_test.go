@@ -58,8 +58,7 @@ func Example() {
 	// Output: [{class [3]} {flag [false]}]
 }
 
-// This example saves the state of a drift monitor and restores it, for example in the next
-// process.
+// This example saves the state of a drift monitor, and restores it in the next process.
 func ExampleServer_Monitor() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "attach")
@@ -75,7 +74,14 @@ func ExampleServer_Monitor() {
 	check(err)
 	state, err := monitor.MarshalBinary()
 	check(err)
-	check(monitor.UnmarshalBinary(state)) // in the next process
+
+	next := serve.New(serve.Options{Restore: func(name, version string, monitor *calibrate.Monitor, _ *serve.Adaptation) error {
+		return monitor.UnmarshalBinary(state)
+	}})
+	defer next.Close()
+	check(next.Load(ctx, "digits", "1", path))
+	monitor, err = next.Monitor("digits", "")
+	check(err)
 	fmt.Println(monitor.Rows(), monitor.Evidence(), monitor.Alarm(.01))
 	// Output: 0 1 false
 }
@@ -112,7 +118,7 @@ func ExampleServer_Adaptation() {
 	fmt.Println("covered", covered, "level", predict("order-18"))
 	state, err := adaptation.MarshalBinary()
 	check(err)
-	check(adaptation.UnmarshalBinary(state)) // in the next process
+	check(adaptation.UnmarshalBinary(state)) // in the next process: see Options.Restore
 	// Output:
 	// level 0.9
 	// covered [false] level 0.909

@@ -54,6 +54,14 @@ type driftMonitor struct {
 	alarmLogged atomic.Bool
 }
 
+// state returns the monitor, or nil if d is nil.
+func (d *driftMonitor) state() *calibrate.Monitor {
+	if d == nil {
+		return nil
+	}
+	return d.Monitor
+}
+
 // logAlarm logs a warning the first time that it finds an alarm.
 func (d *driftMonitor) logAlarm(log *slog.Logger, name, version string) {
 	if d.Alarm(alarmRate) && d.alarmLogged.CompareAndSwap(false, true) {

@@ -69,6 +69,10 @@ type Options struct {
 	// PendingTimeout is how long a row can wait for its targets. If it is 0, there is no such
 	// limit.
 	PendingTimeout time.Duration
+	// Restore, if not nil, restores what an earlier process learned. Load calls it once for each
+	// model, before the first request for it: rows of earlier requests would be lost. monitor or
+	// adaptation is nil if the model has none. If Restore returns an error, Load fails.
+	Restore func(name, version string, monitor *calibrate.Monitor, adaptation *Adaptation) error
 	// AllowSignatureChange allows a reload to change inputs, outputs, the task or class
 	// names. If it is not set, such a reload fails and the previous file is still served.
 	AllowSignatureChange bool
@@ -211,10 +215,15 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 		files.add(bundle.Base.Path) // recorded even if it does not exist yet, so that Watch notices when it appears
 		m, err = s.open(ctx, e, bundle)
 	}
+	e.mu.Lock()
+	old := e.current // it changes only under loadMu, or when Close removes it
+	e.mu.Unlock()
+	if err == nil && anySignature && old == nil && s.opts.Restore != nil {
+		if err = s.opts.Restore(e.name, e.version, m.monitor.state(), m.adapt); err != nil {
+			m.close()
+		}
+	}
 	if err == nil && !anySignature {
-		e.mu.Lock()
-		old := e.current
-		e.mu.Unlock()
 		if old == nil { // Close has removed the old model
 			m.close()
 			return errClosed
@@ -237,7 +246,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 		return errClosed
 	}
 	m.sha256 = digest
-	old := e.current
+	old = e.current
 	// If the calibration scores have not changed, the new model keeps the evidence of drift
 	// so far.
 	if old != nil && old.monitor != nil && m.monitor != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
@@ -439,8 +448,8 @@ func (s *Server) ready() bool {
 
 // Monitor returns the drift monitor of a model. An empty version means the latest version.
 // The monitor counts rows since the model was loaded. If a reload changes the calibration
-// scores, a new monitor starts. A program can save the state of the monitor and restore it
-// after Load.
+// scores, a new monitor starts. A program can save the state of the monitor, and the next process
+// restores it by Options.Restore.
 func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	e, err := s.find(name, version)
 	if err != nil {
@@ -459,7 +468,8 @@ func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 
 // Adaptation returns the Adaptation of a model's intervals. An empty version means the latest
 // version. It starts when the model is loaded, and again if a reload changes the model or the
-// calibration scores. A program can save its state and restore it after Load.
+// calibration scores. A program can save its state, and the next process restores it by
+// Options.Restore.
 func (s *Server) Adaptation(name, version string) (*Adaptation, error) {
 	e, err := s.find(name, version)
 	if err != nil {

@@ -110,20 +110,24 @@ func (f *serveFlags) run(c *cli.Context) error {
 		return err
 	}
 	defer flush()
+	var stores stateStores
 	s := serve.New(serve.Options{
 		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
 		MaxBodySize: int64(f.maxBody), Timeout: f.timeout, AllowSignatureChange: f.allowSignatureChange, Log: f.Log, Tracing: tracing,
 		Adapt: f.adaptation(), MaxPending: f.maxPending, PendingTimeout: f.pendingTimeout,
+		Restore: func(name, version string, m *calibrate.Monitor, a *serve.Adaptation) error {
+			return stores.restore(name, version, m, a)
+		},
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
 	if err != nil {
 		return err
 	}
-	stores, err := f.openStores(s)
+	stores, err = f.openStores(s)
 	defer stores.unlock()
 	if err == nil {
-		err = f.load(ctx, s, models, stores)
+		err = f.load(ctx, s, models)
 	}
 	if err == nil {
 		err = stores.save(ctx) // fail at the start if a folder cannot be written to
@@ -359,13 +363,10 @@ func (f *serveFlags) openStores(s *serve.Server) (stateStores, error) {
 	return stateStores{monitors, adaptations}, nil
 }
 
-// load opens the models and restores their states.
-func (f *serveFlags) load(ctx context.Context, s *serve.Server, models []servedModel, stores stateStores) error {
+// load opens the models.
+func (f *serveFlags) load(ctx context.Context, s *serve.Server, models []servedModel) error {
 	for _, m := range models {
 		if err := s.Load(ctx, m.name, m.version, m.path); err != nil {
-			return err
-		}
-		if err := stores.restore(m.fullName()); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize/serve"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
@@ -25,8 +26,10 @@ import (
 type stateStore struct {
 	flag, extension string // name of the flag without dashes, and end of the names of files
 	dir             string // folder, or "" to save nothing
-	// find returns the state of a model. It returns an error if the model has none.
+	// find returns the state of a served model. It returns an error if the model has none. of
+	// returns the state of a model that is not served yet, or nil.
 	find func(name, version string) (savedState, error)
+	of   func(*calibrate.Monitor, *serve.Adaptation) savedState
 	// unusable decides what happens if a saved state cannot be used.
 	unusable func(model, file string, err error) error
 	saved    map[string][sha256.Size]byte // hash of the last saved state by model
@@ -47,6 +50,12 @@ const saveInterval = 10 * time.Second
 func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*stateStore, error) {
 	k := &stateStore{flag: "monitor-state", extension: ".monitor", dir: dir}
 	k.find = func(name, version string) (savedState, error) { return s.Monitor(name, version) }
+	k.of = func(m *calibrate.Monitor, _ *serve.Adaptation) savedState {
+		if m == nil {
+			return nil
+		}
+		return m
+	}
 	k.unusable = func(model, file string, err error) error {
 		log.Warn("the monitor starts again, because its saved state cannot be used", "model", model, "file", file, "error", err.Error())
 		return nil
@@ -59,6 +68,12 @@ func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*stateStore, e
 func openAdaptations(dir string, s *serve.Server, monitors *stateStore) (*stateStore, error) {
 	k := &stateStore{flag: "adapt-state", extension: ".adaptive", dir: dir}
 	k.find = func(name, version string) (savedState, error) { return s.Adaptation(name, version) }
+	k.of = func(_ *calibrate.Monitor, a *serve.Adaptation) savedState {
+		if a == nil {
+			return nil
+		}
+		return a
+	}
 	k.unusable = func(_, file string, err error) error {
 		return fmt.Errorf("--adapt-state: %s: %w; name another folder, or delete the file to start again without the rows that wait", file, err)
 	}
@@ -90,12 +105,11 @@ func (k *stateStore) file(model string) string {
 	return filepath.Join(k.dir, url.QueryEscape(model)+k.extension)
 }
 
-// restore loads the state of a model if it was saved.
-func (k *stateStore) restore(model string) error {
-	name, version, _ := strings.Cut(model, "/")
-	m, err := k.find(name, version)
-	if k.dir == "" || err != nil {
-		return nil // for example, a model without a calibrated detector has no monitor
+// restore loads the state m of a model if it was saved. m is nil if the model has no state, for
+// example no monitor because it has no calibrated detector.
+func (k *stateStore) restore(model string, m savedState) error {
+	if k.dir == "" || m == nil {
+		return nil
 	}
 	k.saved[model] = [sha256.Size]byte{}
 	state, err := regularfile.ReadFile(k.file(model))
@@ -147,9 +161,10 @@ func (all stateStores) unlock() {
 	}
 }
 
-func (all stateStores) restore(model string) error {
+// restore loads the states of a model before it is served: see serve.Options.Restore.
+func (all stateStores) restore(name, version string, m *calibrate.Monitor, a *serve.Adaptation) error {
 	for _, k := range all {
-		if err := k.restore(model); err != nil {
+		if err := k.restore(name+"/"+version, k.of(m, a)); err != nil {
 			return err
 		}
 	}
