@@ -45,6 +45,16 @@ type Identity struct {
 	// false discovery rate is controlled for a fraction 1-Delta of all calibration sets.
 	Delta       float64 `json:"delta"`
 	Conditional bool    `json:"conditional,omitempty"`
+	// LabelErrorsBy says which calibration rows a given label is compared with: one of
+	// LabelErrorChoices, or empty if labels are not checked. LabelNoise is the largest fraction
+	// of calibration rows with a wrong label.
+	LabelErrorsBy string  `json:"label_errors_by,omitempty"`
+	LabelNoise    float64 `json:"label_noise,omitempty"`
+	// LabelRows is the number of calibration rows of each part. A classifier has one part, or a
+	// part for each class or cluster of classes, and LabelParts then holds the part of each
+	// class. A regressor has a part for each target.
+	LabelRows  []int `json:"label_calibration_rows,omitempty"`
+	LabelParts []int `json:"label_parts,omitempty"`
 	// Every and Limit select the audited rows of a shard: every Every-th row, and at most
 	// Limit rows. If an option is 0, it excludes no rows.
 	Every int `json:"every,omitempty"`
@@ -84,7 +94,7 @@ func (id Identity) Differs(other Identity) string {
 	for _, name := range []string{
 		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "interval_calibration_rows", "reused_calibration_rows", "predicted", "alpha", "level",
-		"fdr", "delta", "conditional", "every", "limit", "targets", "profiled", "fitted_sha256",
+		"label_errors_by", "label_calibration_rows", "label_parts", "label_noise", "fdr", "delta", "conditional", "every", "limit", "targets", "profiled", "fitted_sha256",
 	} {
 		if value, otherValue := string(a[name]), string(b[name]); value != otherValue {
 			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(value, "not given"), cmp.Or(otherValue, "not given"))

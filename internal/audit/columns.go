@@ -24,7 +24,7 @@ func (id Identity) columns() *columns {
 		c.fileColumns = append(c.fileColumns, len(c.names))
 		c.names, c.nodes = append(c.names, name), append(c.nodes, node)
 	}
-	text, number := parquet.String(), parquet.Leaf(parquet.DoubleType)
+	text, number, flag := parquet.String(), parquet.Leaf(parquet.DoubleType), parquet.Leaf(parquet.BooleanType)
 	repeated := parquet.Encoded(text, &parquet.RLEDictionary)
 	add("key", text)
 	add("shard", repeated)
@@ -45,14 +45,28 @@ func (id Identity) columns() *columns {
 		add("class_name", repeated)
 		add("confidence", number)
 	}
+	if id.LabelErrorsBy != "" && id.Task == attach.Classification {
+		add("label", parquet.Int(64))
+		add("label_name", repeated)
+		add("label_score", number)
+		add("label_p_value", number)
+		add("suggested_label", parquet.Int(64))
+		add("suggested_label_name", repeated)
+		add("label_discovery", flag)
+	}
 	for k := range id.Targets {
 		for _, name := range []string{"prediction", "lower", "upper", "width_p_value", "target"} {
 			add(id.targetColumn(name, k), number)
 		}
+		if id.LabelErrorsBy != "" {
+			add(id.targetColumn("label_score", k), number)
+			add(id.targetColumn("label_p_value", k), number)
+			add(id.targetColumn("label_discovery", k), flag)
+		}
 	}
 	add("ood_score", number)
 	add("p_value", number)
-	add("discovery", parquet.Leaf(parquet.BooleanType))
+	add("discovery", flag)
 	return c
 }
 

@@ -40,8 +40,10 @@ const (
 	// rowsPerBin is the number of consecutive rows that share a bin of copyFinder.copies.
 	rowsPerBin = 1 << 20
 
-	hashRecordSize = 16 + 8 + 4 + 4*4 // a hash, a row number, a rank, and a group number for each of Kinds
-	copyRecordSize = 8 + 1            // a row number and its copy flags
+	// hashRecordSize is the size of a hash, a row number, a rank, and a group number for each
+	// of Kinds. The ranks of labels follow. copyRecordSize is that of a row number and flags.
+	hashRecordSize = 16 + 8 + 4 + 4*kinds
+	copyRecordSize = 8 + 1
 )
 
 // copyFinder finds rows that are copies of an earlier row.
@@ -49,8 +51,9 @@ type copyFinder struct {
 	scores *ScoreSet
 	byHash spill
 	copies spill
-	ranks  calibrate.Ranks // ranks of the distinct rows
-	count  int             // number of rows that are copies
+	ranks  calibrate.Ranks   // ranks of the distinct rows
+	labels []calibrate.Ranks // ranks of the labels of rows with distinct content or labels, by part
+	count  int               // number of rows that are copies
 	// mostCopied holds the rows with the most copies, in falling order.
 	mostCopied []copySet
 
@@ -74,7 +77,8 @@ func copyInKind(kind int) byte { return 2 << kind }
 // findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
 // the copies within each bin. It then sorts these copies into bins by row number.
 func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
-	finder := &copyFinder{scores: w, ranks: calibrate.NewRanks(w.Calibration), byHash: spill{dir: dir}, copies: spill{dir: dir}}
+	finder := &copyFinder{scores: w, ranks: calibrate.NewRanks(w.Calibration), labels: w.newLabelRanks(),
+		byHash: spill{dir: dir, size: hashRecordSize + 8*w.labelLists()}, copies: spill{dir: dir, size: copyRecordSize}}
 	defer finder.byHash.close()
 	defer func() {
 		if err != nil {
@@ -108,6 +112,13 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 	if w.Task == attach.Classification {
 		columns = append(columns, "class")
 	}
+	for list := range w.labelLists() {
+		given := "label"
+		if w.Task != attach.Classification {
+			given = w.targetColumn("target", list)
+		}
+		columns = append(columns, w.labelColumn("label_p_value", list), given)
+	}
 	var numbers [classKind]map[string]uint32 // for each kind, the number of each group by name
 	for kind := range numbers {
 		numbers[kind] = map[string]uint32{}
@@ -124,12 +135,12 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 	return w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
 		hashes, p, folders := b.texts("input_hash"), b.numbers("p_value"), b.texts("folder")
 		shard := numberOf(shardKind, []byte(b.name))
-		var record [hashRecordSize]byte
+		record := make([]byte, 16, r.byHash.size)
 		for i := range b.n {
-			if n, err := hex.Decode(record[:16], hashes[i][:min(len(hashes[i]), 32)]); err != nil || n != 16 || len(hashes[i]) != 32 {
+			if n, err := hex.Decode(record, hashes[i][:min(len(hashes[i]), 32)]); err != nil || n != 16 || len(hashes[i]) != 32 {
 				return fmt.Errorf("%w: %.40q is not the hash of an input", ErrNotScores, hashes[i])
 			}
-			groups := [classKind + 1]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
+			groups := [kinds]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
 			if w.Reading.Groups != "" {
 				groups[groupKind] = numberOf(groupKind, b.texts("group")[i])
 			}
@@ -140,10 +151,19 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 			if rank < 1 || rank > len(r.ranks) {
 				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
 			}
-			encoded := binary.LittleEndian.AppendUint64(record[:16], uint64(row))
+			groups[labelKind] = w.labelNumber(b, i)
+			encoded := binary.LittleEndian.AppendUint64(record, uint64(row))
 			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(rank))
 			for _, n := range groups {
 				encoded = binary.LittleEndian.AppendUint32(encoded, n)
+			}
+			for list := range w.labelLists() {
+				part, rank, err := w.labelOf(b, list, i)
+				if err != nil {
+					return err
+				}
+				encoded = binary.LittleEndian.AppendUint32(encoded, uint32(part))
+				encoded = binary.LittleEndian.AppendUint32(encoded, uint32(rank))
 			}
 			if err := r.byHash.add(int(record[0])%hashBins, encoded); err != nil {
 				return err
@@ -157,7 +177,7 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 // firstOccurrence is the first row with its hash.
 type firstOccurrence struct {
 	row         int
-	groups      [classKind + 1]uint32
+	groups      [kinds]uint32
 	laterCopies *laterCopies // nil until a copy is found
 }
 
@@ -165,16 +185,16 @@ type firstOccurrence struct {
 // the first row itself.
 type laterCopies struct {
 	copySet
-	groups [classKind + 1]map[uint32]bool // for each kind, the groups of the copies, except that of the first row
+	groups [kinds]map[uint32]bool // for each kind, the groups of the copies, except that of the first row
 }
 
 // findInBin finds the copies in one bin of byHash. Rows in a bin keep their order, so the
 // first row with a hash is the original. The caller passes an empty map and an empty list,
 // so that their memory is reused for the next bin.
 func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstOccurrence) ([]firstOccurrence, error) {
-	err := r.byHash.each(bin, hashRecordSize, func(record []byte) error {
+	err := r.byHash.each(bin, func(record []byte) error {
 		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
-		var groups [classKind + 1]uint32
+		var groups [kinds]uint32
 		for k := range groups {
 			groups[k] = binary.LittleEndian.Uint32(record[28+4*k:])
 		}
@@ -183,6 +203,7 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 			known[hash] = len(list)
 			list = append(list, firstOccurrence{row: row, groups: groups})
 			r.ranks[binary.LittleEndian.Uint32(record[24:])-1]++
+			r.addLabels(record)
 			return nil
 		}
 		s := &list[at]
@@ -205,6 +226,9 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 			}
 			m.groups[k][n] = true
 		}
+		if flags&copyInKind(labelKind) == 0 {
+			r.addLabels(record)
+		}
 		return r.copies.add(row/rowsPerBin, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), flags))
 	})
 	for _, s := range list {
@@ -217,6 +241,17 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 	})
 	r.mostCopied = slices.Clone(r.mostCopied[:min(len(r.mostCopied), maxMostCopied)])
 	return list, err
+}
+
+// addLabels counts the labels of a row.
+func (r *copyFinder) addLabels(record []byte) {
+	for list := range r.scores.labelLists() {
+		encoded := record[hashRecordSize+8*list:]
+		from, _ := r.scores.partsOf(list)
+		if part := int32(binary.LittleEndian.Uint32(encoded)); part >= 0 {
+			r.labels[from+int(part)][binary.LittleEndian.Uint32(encoded[4:])]++
+		}
+	}
 }
 
 // close removes the temporary file of copies.
@@ -234,7 +269,7 @@ func (r *copyFinder) flagsOf(row, n int) ([]byte, error) {
 			}
 			clear(r.flags)
 			r.bin = bin
-			err := r.copies.each(bin-1, copyRecordSize, func(record []byte) error {
+			err := r.copies.each(bin-1, func(record []byte) error {
 				r.flags[binary.LittleEndian.Uint64(record)%rowsPerBin] = record[8]
 				return nil
 			})

@@ -67,8 +67,8 @@ func TestCopies(t *testing.T) {
 			hash := string(b.texts("input_hash")[i])
 			var want byte
 			for bit, group := range map[byte]string{copyOfAny: "", copyInKind(shardKind): "s" + b.name, copyInKind(folderKind): "f" + string(b.texts("folder")[i]),
-				copyInKind(groupKind): "", copyInKind(classKind): "c" + string(b.texts("class_name")[i])} {
-				if seen[hash+group] && bit != copyInKind(groupKind) || bit == copyInKind(groupKind) && len(keys[hash]) > 0 {
+				copyInKind(groupKind): "", copyInKind(labelKind): "", copyInKind(classKind): "c" + string(b.texts("class_name")[i])} {
+				if constant := bit == copyInKind(groupKind) || bit == copyInKind(labelKind); seen[hash+group] && !constant || constant && len(keys[hash]) > 0 {
 					want |= bit
 				}
 			}
@@ -150,8 +150,8 @@ func TestCopiesCountOnce(t *testing.T) {
 // TestSpill checks that records are read back in order, from memory and from the file.
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
-	s := spill{dir: dir}
-	const n = 3*chunkSize/copyRecordSize + 5
+	s := spill{dir: dir, size: copyRecordSize}
+	const n = 3*chunkRecords + 5
 	for i := range n {
 		for bin := range 3 {
 			if err := s.add(bin, []byte{byte(i), byte(i >> 8), byte(i >> 16), byte(bin), 0, 0, 0, 0, 0}); err != nil {
@@ -164,7 +164,7 @@ func TestSpill(t *testing.T) {
 	}
 	for bin := range 3 {
 		i := 0
-		err := s.each(bin, copyRecordSize, func(b []byte) error {
+		err := s.each(bin, func(b []byte) error {
 			if len(b) != copyRecordSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
 				return fmt.Errorf("%v at %d of %d", b, i, bin)
 			}
@@ -179,15 +179,15 @@ func TestSpill(t *testing.T) {
 	if leftover, _ := os.ReadDir(dir); len(leftover) > 0 {
 		t.Errorf("%v is left behind", leftover)
 	}
-	if err := (&spill{dir: filepath.Join(dir, "none")}).add(0, make([]byte, chunkSize)); err == nil {
+	if err := (&spill{dir: filepath.Join(dir, "none"), size: copyRecordSize}).add(0, make([]byte, chunkRecords*copyRecordSize)); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }
 
 // BenchmarkFindCopies measures findInBin on a million rows. Half of the rows are equal.
 func BenchmarkFindCopies(b *testing.B) {
-	s := spill{dir: b.TempDir()}
-	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir()}}
+	s := spill{dir: b.TempDir(), size: hashRecordSize}
+	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir(), size: copyRecordSize}}
 	defer r.close()
 	defer r.byHash.close()
 	for i := range 1_000_000 {

@@ -21,7 +21,7 @@ func (a *Audit) GroupsWithSubfolders() []Group {
 			all = append(all, g)
 		}
 	}
-	kinds := []string{"folder", "shard", "group", "class"}
+	kinds := []string{"folder", "shard", "group", "class", "label"}
 	slices.SortStableFunc(all, func(a, b Group) int {
 		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), b.Outliers-a.Outliers, b.Discoveries-a.Discoveries, b.Inputs-a.Inputs)
 	})
@@ -37,7 +37,7 @@ func (t *tally) folders() []Group {
 		for at := key.name; key.kind == folderKind && at != ""; at = parentFolder(at) {
 			sum := sums[at]
 			if sum == nil {
-				sum = &groupCounts{name: at, withTarget: make([]int, len(c.withTarget)), covered: make([]int, len(c.covered))}
+				sum = &groupCounts{name: at, withTarget: make([]int, len(c.withTarget)), covered: make([]int, len(c.covered)), labels: make([]labelCounts, len(c.labels))}
 				sums[at] = sum
 			}
 			sum.rows += c.rows
@@ -47,6 +47,11 @@ func (t *tally) folders() []Group {
 			for k := range c.withTarget {
 				sum.withTarget[k] += c.withTarget[k]
 				sum.covered[k] += c.covered[k]
+			}
+			for list, l := range c.labels {
+				sum.labels[list].rows += l.rows
+				sum.labels[list].discoveries += l.discoveries
+				sum.labels[list].errors += l.errors
 			}
 			for way, outliers := range c.outlierPair {
 				sum.outlierPair[way] += outliers

@@ -14,6 +14,8 @@ import (
 type Selection struct {
 	// Discovery selects the discoveries if it is true, and all other inputs if it is false.
 	Discovery *bool
+	// LabelErrors selects the inputs with a label that is called wrong.
+	LabelErrors bool
 	// Within is the name of a file, folder or group. It selects the inputs in it, also those in
 	// its sub-folders.
 	Within string
@@ -70,16 +72,23 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 	}
 	worst, order, found := w.worstRows(), 0, s.Within == ""
 	err := w.eachBlock(ctx, w.columns(), func(b block) error {
-		scores, p := b.numbers("ood_score"), b.numbers("p_value")
+		scores, discovered := b.numbers("ood_score"), w.discoveryColumns(a, b)
+		wrong := func(i int) bool {
+			for name, found := range discovered {
+				if name != "discovery" && found(i) {
+					return true
+				}
+			}
+			return false
+		}
 		for i := range b.n {
-			discovery := p[i] <= a.PValueThreshold
 			if !w.within(b, i, s.Within) {
 				continue
 			}
-			if found = true; s.Discovery != nil && *s.Discovery != discovery {
+			if found = true; s.Discovery != nil && *s.Discovery != discovered["discovery"](i) || s.LabelErrors && !wrong(i) {
 				continue
 			}
-			row := w.listedRow(b, i, discovery, worst[b.shard])
+			row := w.listedRow(b, i, discovered, worst[b.shard])
 			if s.Top == 0 {
 				if err := use(row); err != nil {
 					return err
@@ -130,11 +139,12 @@ func Within(path, folder string) bool {
 
 // listedRow returns row i. The argument worst holds the indices of the retained rows of its
 // shard. Other rows have the reasons of their group.
-func (w *ScoreSet) listedRow(b block, i int, discovery bool, worst map[int]int) []any {
-	last := len(b.cells) - 1
-	row := make([]any, 0, last+3)
-	for j, c := range b.cells[:last] {
+func (w *ScoreSet) listedRow(b block, i int, discovered map[string]func(i int) bool, worst map[int]int) []any {
+	row := make([]any, 0, len(b.cells)+2)
+	for j, c := range b.cells {
 		switch b.nodes[j].Type().Kind() {
+		case parquet.Boolean:
+			row = append(row, discovered[b.names[j]](i))
 		case parquet.ByteArray:
 			row = append(row, string(c.Bytes[i]))
 		case parquet.Int64:
@@ -143,7 +153,6 @@ func (w *ScoreSet) listedRow(b block, i int, discovery bool, worst map[int]int) 
 			row = append(row, c.Numbers[i])
 		}
 	}
-	row = append(row, discovery)
 	reasons, nearest := []string(nil), ""
 	if place, ok := worst[b.start+i]; ok {
 		reasons, nearest = w.retained.Worst[place].explanation()

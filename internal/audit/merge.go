@@ -45,6 +45,7 @@ type ScoreSet struct {
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
+	labels   []calibrate.Ranks
 	profile  *schema.Profile // nil unless Identity.Profiled is set
 	counts   *schema.Counts
 	retained retainedRows
@@ -61,6 +62,7 @@ func Join(files []*File) (*ScoreSet, error) {
 	for range w.Targets {
 		w.widths = append(w.widths, calibrate.NewRanks(w.widthRows()))
 	}
+	w.labels = w.newLabelRanks()
 	for _, f := range files {
 		if difference := w.Differs(f.Identity); difference != "" {
 			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, difference)
@@ -163,6 +165,9 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 	for k, r := range h.Widths {
 		r.addTo(w.widths[k])
 	}
+	for k, r := range h.Labels {
+		r.addTo(w.labels[k])
+	}
 	return nil
 }
 
@@ -238,10 +243,12 @@ func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
 func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
 	out := newWriter(to, w.columns())
 	return w.results(ctx, dir, func(t *tally, b block) error {
-		p := b.numbers("p_value")
+		discovered := w.discoveryColumns(t.a, b)
 		for i := range b.n {
-			for j, c := range b.cells[:len(b.cells)-1] {
+			for j, c := range b.cells {
 				switch b.nodes[j].Type().Kind() {
+				case parquet.Boolean: // discoveries are known only after all rows were scored
+					out.add(parquet.BooleanValue(discovered[b.names[j]](i)))
 				case parquet.ByteArray:
 					out.add(parquet.ByteArrayValue(c.Bytes[i]))
 				case parquet.Int64:
@@ -250,7 +257,6 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 					out.addNumber(c.Numbers[i])
 				}
 			}
-			out.add(parquet.BooleanValue(t.discovered(p[i])))
 			if err := out.endRow(); err != nil {
 				return err
 			}
@@ -260,6 +266,9 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 		h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
 		for _, r := range w.widths {
 			h.Widths = append(h.Widths, newSparseRanks(r))
+		}
+		for _, r := range w.labels {
+			h.Labels = append(h.Labels, newSparseRanks(r))
 		}
 		return out.close(h)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/schema"
@@ -38,6 +39,8 @@ type header struct {
 	// widths, with one element per target.
 	Ranks  sparseRanks   `json:"ranks"`
 	Widths []sparseRanks `json:"widths,omitempty"`
+	// Labels holds the ranks of the given labels, for each part of Identity.LabelRows.
+	Labels []sparseRanks `json:"labels,omitempty"`
 	// Profile describes the columns of the fit rows, and Counts the columns of the rows of the
 	// file. Both are nil unless Identity.Profiled is set.
 	Profile *schema.Profile `json:"profile,omitempty"`
@@ -72,13 +75,20 @@ func (s sparseRanks) addTo(r calibrate.Ranks) {
 // valid reports whether the pairs count exactly the given number of rows, with ranks among
 // n calibration rows.
 func (s sparseRanks) valid(rows, n int) bool {
+	left, ok := s.uncounted(rows, n)
+	return ok && left == 0
+}
+
+// uncounted returns the number of the given rows that the pairs do not count. It reports
+// whether the pairs count at most these rows, with ranks among n calibration rows.
+func (s sparseRanks) uncounted(rows, n int) (left int, ok bool) {
 	for _, pair := range s {
 		if pair[0] < 0 || pair[0] > n || pair[1] < 0 || pair[1] > rows {
-			return false
+			return 0, false
 		}
 		rows -= pair[1]
 	}
-	return rows == 0
+	return rows, true
 }
 
 // writer writes a file of scores. It writes the rows first, then the header.
@@ -165,6 +175,7 @@ type Part struct {
 	w          *writer
 	ranks      calibrate.Ranks
 	widths     []calibrate.Ranks
+	labels     []calibrate.Ranks
 	rows       int
 	incomplete bool // an error occurred within its last batch
 }
@@ -188,6 +199,7 @@ func newPart(id Identity, profile *schema.Profile) *Part {
 	for range id.Targets {
 		p.widths = append(p.widths, calibrate.NewRanks(id.widthRows()))
 	}
+	p.labels = id.newLabelRanks()
 	return p
 }
 
@@ -196,6 +208,9 @@ func (p *Part) close() error {
 	p.Ranks = newSparseRanks(p.ranks)
 	for _, r := range p.widths {
 		p.Widths = append(p.Widths, newSparseRanks(r))
+	}
+	for _, r := range p.labels {
+		p.Labels = append(p.Labels, newSparseRanks(r))
 	}
 	return p.w.close(p.header)
 }
@@ -263,12 +278,18 @@ func readHeader(path string) (*header, error) {
 			return nil, invalid("another version of attach wrote its column %q", c.Name)
 		}
 	}
-	if n == 0 || n != rows.Rows() || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) {
+	if n == 0 || n != rows.Rows() || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) || !h.validLabelParts() || len(h.Labels) != len(h.LabelRows) {
 		return nil, invalid("its rows do not match its header")
 	}
 	valid := h.Ranks.valid(n, h.Calibration)
 	for _, ranks := range h.Widths {
 		valid = valid && ranks.valid(n, h.widthRows())
+	}
+	for k, left := 0, n; k < len(h.Labels) && valid; k++ {
+		if h.Task == attach.Regression { // each target counts all rows
+			left = n
+		}
+		left, valid = h.Labels[k].uncounted(left, h.LabelRows[k])
 	}
 	if !valid {
 		return nil, invalid("its ranks do not match its %d rows", n)
@@ -323,11 +344,11 @@ func (f *File) Path() string { return f.path }
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
 // WithResultOptions returns id with the options of other that do not affect scores: Alpha,
-// FDR, Delta and Conditional. It sets SkipBad if either identity has it. An audit without
+// FDR, Delta, Conditional and LabelNoise. It sets SkipBad if either identity has it. An audit without
 // SkipBad stops at the first bad input, so all of its inputs are good and SkipBad would not
 // change its scores.
 func (id Identity) WithResultOptions(other Identity) Identity {
-	id.Alpha, id.FDR, id.Delta, id.Conditional = other.Alpha, other.FDR, other.Delta, other.Conditional
+	id.Alpha, id.FDR, id.Delta, id.Conditional, id.LabelNoise = other.Alpha, other.FDR, other.Delta, other.Conditional, other.LabelNoise
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
 	return id
 }

@@ -37,11 +37,14 @@ type Audit struct {
 	PValueCounts    []int       `json:"p_value_counts"`
 	Groups          []Group     `json:"groups"`
 	Classes         []Class     `json:"class_shares,omitempty"`
-	Intervals       []Interval  `json:"intervals,omitempty"`
-	Shards          []Shard     `json:"shards"`
-	HighestScoring  []Row       `json:"highest_scoring"`
-	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
-	Duplicates      [][]string  `json:"duplicates,omitempty"`
+	// LabelErrors has one element for a classifier, and one per target for a regressor. It is
+	// nil unless Identity.LabelErrorsBy is set.
+	LabelErrors    []LabelErrors `json:"label_errors,omitempty"`
+	Intervals      []Interval    `json:"intervals,omitempty"`
+	Shards         []Shard       `json:"shards"`
+	HighestScoring []Row         `json:"highest_scoring"`
+	Copies         *Copies       `json:"copies,omitempty"` // nil if all inputs differ
+	Duplicates     [][]string    `json:"duplicates,omitempty"`
 	// Schema compares the columns of the inputs with those of the fit rows. It is nil if the
 	// .attach file has no profile.
 	Schema *schema.Summary `json:"schema,omitempty"`
@@ -59,6 +62,7 @@ type Audit struct {
 	UsedInCalibration int `json:"used_in_calibration,omitempty"`
 	used              usedCounts
 	cautions          int // Notes[:cautions] are cautions
+	labels            []*labelTally
 }
 
 // Storey holds the discoveries of Storey's procedure.
@@ -105,7 +109,8 @@ type Threshold struct {
 	FDP    float64 `json:"fdp_upper_bound"`
 }
 
-// Group holds the counts of a shard, a folder, a group of --groups or a predicted class.
+// Group holds the counts of a shard, a folder, a group of --groups, a predicted class or a
+// given label.
 type Group struct {
 	Kind          string `json:"kind"`
 	Name          string `json:"name"`
@@ -118,6 +123,12 @@ type Group struct {
 	// interval contains the target. Both have one element per target.
 	WithTarget []int `json:"with_target,omitempty"`
 	Covered    []int `json:"covered,omitempty"`
+	// Labelled counts the rows whose label is known, LabelDiscoveries those of them that are
+	// discoveries, and LabelErrors bounds the number of wrong labels. They have one element for
+	// each of Audit.LabelErrors.
+	Labelled         []int `json:"labelled,omitempty"`
+	LabelDiscoveries []int `json:"label_discoveries,omitempty"`
+	LabelErrors      []int `json:"label_errors_lower_bound,omitempty"`
 }
 
 // Class compares how often a class is predicted for calibration rows and for inputs.
@@ -210,7 +221,18 @@ type Row struct {
 	Prediction     []JSONFloat `json:"prediction,omitempty"`
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
+	Target         []JSONFloat `json:"target,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
+	// Label is the given label of a classifier's row, and Suggested the most probable other
+	// class. LabelScore, LabelPValue and LabelDiscovery have one element for each of
+	// Audit.LabelErrors.
+	Label          *int        `json:"label,omitempty"`
+	LabelName      string      `json:"label_name,omitempty"`
+	Suggested      *int        `json:"suggested_label,omitempty"`
+	SuggestedName  string      `json:"suggested_label_name,omitempty"`
+	LabelScore     []JSONFloat `json:"label_score,omitempty"`
+	LabelPValue    []JSONFloat `json:"label_p_value,omitempty"`
+	LabelDiscovery []bool      `json:"label_discovery,omitempty"`
 	// NearestFitRow is the key of the fit row with the nearest features, for a row of
 	// HighestScoring.
 	NearestFitRow string `json:"nearest_fit_row,omitempty"`
@@ -240,6 +262,7 @@ type tally struct {
 	ranks   countedRanks
 	bounds  bounds // fail with probability at most Delta/2
 	copies  *copyFinder
+	labels  []*labelTally
 	nextRow int   // number of the next row that add counts
 	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
 	groups  map[groupKey]*groupCounts
@@ -266,13 +289,15 @@ type groupKey struct {
 }
 
 // Kinds returns the kinds of groups, in the order of audit.json.
-func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
+func Kinds() []string { return []string{"shard", "folder", "group", "class", "label"} }
 
 const (
 	shardKind = iota
 	folderKind
 	groupKind
 	classKind
+	labelKind // the given label, or the targets
+	kinds     // number of kinds
 )
 
 // groupCounts holds the counts of a group.
@@ -284,8 +309,9 @@ type groupCounts struct {
 	distinct            int      // number of rows that are not copies of an earlier row of the group
 	lookCounts          [2][]int // numbers of rows by lookIndex, for all rows and for distinct rows
 	withTarget, covered []int    // number of rows, per target
-	outlierPair         [2]int   // bounds on outliers, with all rows and with distinct rows
-	outliers            int      // the smaller of outlierPair
+	labels              []labelCounts
+	outlierPair         [2]int // bounds on outliers, with all rows and with distinct rows
+	outliers            int    // the smaller of outlierPair
 	// counterpart of a shard is the folder that has all its rows. The counterpart of a
 	// folder is the shard that has all its rows. It is nil if there is no such group.
 	counterpart *groupCounts
@@ -338,6 +364,9 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
+	if err := t.newLabels(copies.labels); err != nil {
+		return nil, err
+	}
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
 	if w.Conditional {
 		o.Delta = w.Delta
@@ -464,7 +493,12 @@ func (t *tally) add(b block) error {
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
 	}
+	var labels []float64
+	if w.LabelErrorsBy != "" && w.Task == attach.Classification {
+		labels = b.numbers("label")
+	}
 	known, contained := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
+	given := make([]givenRank, len(t.labels))
 	shard := t.group(groupKey{kind: shardKind, name: b.name}, "")
 	copyFlags, err := t.copies.flagsOf(t.nextRow, b.n)
 	if err != nil {
@@ -487,6 +521,11 @@ func (t *tally) add(b block) error {
 				if err := t.distinctWidths[k].Add(t.targetValue(b, "width_p_value", k, i)); err != nil {
 					return fmt.Errorf("%w: %w", ErrNotScores, err)
 				}
+			}
+		}
+		for list := range given {
+			if given[list], err = t.addLabel(b, list, i, discovery); err != nil {
+				return err
 			}
 		}
 		nearFitRow := nearFit != nil && len(nearFit[i]) > 0
@@ -521,6 +560,9 @@ func (t *tally) add(b block) error {
 					c.covered[k]++
 				}
 			}
+			for list, g := range given {
+				c.labels[list].add(g, copyFlags[i]&copyInKind(kind) != 0 && copyFlags[i]&copyInKind(labelKind) != 0)
+			}
 		}
 		folder := t.groupNamed(folderKind, folders[i])
 		shard.addCounterpart(folder)
@@ -533,6 +575,9 @@ func (t *tally) add(b block) error {
 		if classes != nil && classes[i] >= 0 {
 			c := t.group(groupKey{kind: classKind, class: int(classes[i])}, string(classNames[i]))
 			count(classKind, c)
+		}
+		if labels != nil && labels[i] >= 0 {
+			count(labelKind, t.group(groupKey{kind: labelKind, class: int(labels[i])}, string(b.texts("label_name")[i])))
 		}
 		if place, ok := shown[b.start+i]; ok {
 			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
@@ -665,11 +710,11 @@ func (t *tally) groupNamed(kind int, name []byte) *groupCounts {
 func (t *tally) group(key groupKey, name string) *groupCounts {
 	c, ok := t.groups[key]
 	if !ok {
-		c = &groupCounts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets))}
+		c = &groupCounts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets)), labels: make([]labelCounts, len(t.labels))}
 		for way := range c.lookCounts {
 			c.lookCounts[way] = make([]int, len(t.looks)+1)
 		}
-		if key.kind == classKind && name == "" {
+		if key.kind >= classKind && name == "" {
 			c.name = strconv.Itoa(key.class)
 		}
 		t.groups[key] = c
@@ -705,6 +750,7 @@ func (t *tally) newRow(b block, i int, discovery bool) Row {
 		r.Lower = append(r.Lower, JSONFloat(t.targetValue(b, "lower", k, i)))
 		r.Upper = append(r.Upper, JSONFloat(t.targetValue(b, "upper", k, i)))
 	}
+	t.setLabels(&r, b, i)
 	return r
 }
 
@@ -717,6 +763,7 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	if err := t.compareWidths(); err != nil {
 		return nil, err
 	}
+	t.boundLabelErrors()
 	for _, key := range t.sortedKeys() {
 		if !t.equalsShard(key) {
 			a.Groups = append(a.Groups, t.groups[key].group(key.kind))
@@ -730,6 +777,9 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 		return nil, err
 	}
 	t.setSchema()
+	for _, l := range t.labels {
+		a.LabelErrors = append(a.LabelErrors, l.finish())
+	}
 	a.addNotes()
 	return a, nil
 }
@@ -739,6 +789,9 @@ func (c *groupCounts) group(kind int) Group {
 	g := Group{Kind: Kinds()[kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, Unusual: c.unusual, FitDuplicates: c.fitDuplicates}
 	if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
 		g.WithTarget, g.Covered = c.withTarget, c.covered
+	}
+	for _, l := range c.labels {
+		g.Labelled, g.LabelDiscoveries, g.LabelErrors = append(g.Labelled, l.rows), append(g.LabelDiscoveries, l.discoveries), append(g.LabelErrors, l.errors)
 	}
 	return g
 }
@@ -803,7 +856,7 @@ func (t *tally) boundOutliers() error {
 		var sums [classKind]int
 		for key, c := range t.groups {
 			c.outlierPair[way] = max(c.outlierPair[way], contained[c][way])
-			if key.kind != classKind {
+			if key.kind < classKind {
 				sums[key.kind] += c.outlierPair[way]
 			}
 		}
@@ -832,11 +885,11 @@ func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 }
 
 // hasOwnTest reports whether a group has its own bounds and shift test. Predicted classes
-// have none, because they may depend on scores. Groups that hold all inputs have none, and
+// and given labels have none, because they may depend on scores. Groups that hold all inputs have none, and
 // neither do folders with exactly the rows of one shard.
 func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
-	return key.kind != classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
+	return key.kind < classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
 }
 
 // sortedKeys returns the keys of the groups, in the order of audit.json.
@@ -1068,6 +1121,7 @@ func (a *Audit) addNotes() {
 	if a.Unnamed() {
 		add("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
+	a.addLabelNote(add)
 	if few := a.FewRows(); a.TooFew() {
 		add("W%s. Calibrate with more rows, or use the bounds.", few[1:])
 	}

@@ -51,6 +51,7 @@ type Scorer struct {
 	bundle            *attach.Bundle
 	predictor         *attach.Predictor
 	calibrationWidths [][]float64     // per target, the sorted interval widths of the calibration rows
+	labelScores       [][]float64     // per target, the sorted scores of the targets of the calibration rows
 	groupedIntervals  bool            // whether intervals are calibrated by group
 	samples           hashSamples     // hashes of fit and calibration rows
 	matcher           *schema.Matcher // nil unless Identity.Profiled is set
@@ -149,9 +150,16 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	} else {
 		s.Level = 0
 	}
+	if err := s.checkLabelErrors(); err != nil {
+		return nil, err
+	}
+	s.labelOptions(&o)
 	var err error
-	s.predictor, err = b.Predictor(o)
-	return s, err
+	if s.predictor, err = b.Predictor(o); err != nil {
+		return nil, err
+	}
+	s.setLabelParts(o)
+	return s, nil
 }
 
 // Matcher returns the matcher that Batch.Values come from, or nil if Identity.Profiled is not
@@ -301,6 +309,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 	if s.Profiled {
 		reasons = part.Counts.Add(s.matcher, batch.Values)
 	}
+	labels := s.givenLabels(batch, predictions)
 	w, current, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
 	for i, p := range predictions {
 		key, folder, number := r.Name(at + i)
@@ -335,6 +344,11 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			w.addText(p.Name)
 			w.addNumber(p.Confidence)
 		}
+		if labels != nil {
+			if err := s.addLabel(part, labels[i]); err != nil {
+				return err
+			}
+		}
 		for k := range s.Targets {
 			t := p.Targets[k]
 			w.addNumber(t.Value)
@@ -350,6 +364,11 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 				y = float64(targets.Data[i*targets.Stride+k])
 			}
 			w.addNumber(y)
+			if s.LabelErrorsBy != "" {
+				if err := s.addTarget(part, k, t.Quantiles[0], t.Quantiles[1], y); err != nil {
+					return err
+				}
+			}
 		}
 		w.addNumber(p.Score)
 		w.addNumber(p.PValue)

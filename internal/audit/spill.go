@@ -6,10 +6,11 @@ import (
 	"os"
 )
 
-// spill sorts records into bins and keeps their order within a bin. Less than chunkSize
-// bytes of each bin are in memory. The rest is in a temporary file in dir.
+// spill sorts records into bins and keeps their order within a bin. Less than chunkRecords
+// records of each bin are in memory. The rest is in a temporary file in dir.
 type spill struct {
 	dir  string
+	size int      // bytes of a record
 	file *os.File // nil until a bin is full
 	end  int64
 	bins map[int]*bin
@@ -21,10 +22,10 @@ type bin struct {
 	last   []byte  // records that are not in the file yet
 }
 
-// chunkSize is a multiple of the sizes of all records, so that no record is split.
-const chunkSize = hashRecordSize * copyRecordSize << 5
+// chunkRecords is the number of records that are written to the file at a time.
+const chunkRecords = 1 << 8
 
-// add appends a record to a bin. All records of a bin have the same size.
+// add appends a record to a bin.
 func (s *spill) add(index int, content []byte) error {
 	b := s.bins[index]
 	if b == nil {
@@ -34,7 +35,7 @@ func (s *spill) add(index int, content []byte) error {
 		}
 		s.bins[index] = b
 	}
-	if b.last = append(b.last, content...); len(b.last) < chunkSize {
+	if b.last = append(b.last, content...); len(b.last) < chunkRecords*s.size {
 		return nil
 	}
 	if s.file == nil {
@@ -47,13 +48,13 @@ func (s *spill) add(index int, content []byte) error {
 		return err
 	}
 	b.chunks = append(b.chunks, s.end)
-	s.end += chunkSize
+	s.end += int64(len(b.last))
 	b.last = b.last[:0]
 	return nil
 }
 
 // each calls the function use for each record of a bin, in order.
-func (s *spill) each(index, size int, use func(content []byte) error) error {
+func (s *spill) each(index int, use func(content []byte) error) error {
 	b := s.bins[index]
 	if b == nil {
 		return nil
@@ -63,15 +64,15 @@ func (s *spill) each(index, size int, use func(content []byte) error) error {
 		content := b.last
 		if i < len(b.chunks) {
 			if buffer == nil {
-				buffer = make([]byte, chunkSize)
+				buffer = make([]byte, chunkRecords*s.size)
 			}
 			content = buffer
 			if _, err := s.file.ReadAt(content, b.chunks[i]); err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
 		}
-		for ; len(content) > 0; content = content[size:] {
-			if err := use(content[:size]); err != nil {
+		for ; len(content) > 0; content = content[s.size:] {
+			if err := use(content[:s.size]); err != nil {
 				return err
 			}
 		}

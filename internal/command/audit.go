@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -86,10 +87,16 @@ func (f *auditFlags) flags() {
 		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted, and URLs are left out", conflicts: []conflict{asFeatures, withoutModel}},
 	}.inGroup(groupData), features, table{
 		{name: "level", dest: &f.engineOptions.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
+		{name: "label-errors", dest: &f.engineOptions.Identity.LabelErrorsBy, choices: audit.LabelErrorChoices(), usage: "BY: find wrong labels, or wrong targets of a regressor; each is compared with all calibration rows (all), those of its class (class), or those of classes with similar scores (cluster)", conflicts: []conflict{
+			bundleConflict("cannot be class or cluster, because M.attach is a regressor; use all", func(b *attach.Bundle) bool {
+				return b.Base.Task == attach.Regression && f.engineOptions.Identity.LabelErrorsBy != "all"
+			})}},
 	}.inGroup(groupGuarantee), f.groupsOption(", to count discoveries by group"), model)
 	verbose := scoring.pick("verbose")
 	scoring = slices.DeleteFunc(scoring, func(o *option) bool { return o.name == "verbose" }).withConflicts(finished)
-	f.table = join(scoring, f.rateOptions(), table{
+	rates := f.rateOptions()
+	rates.pick("label-noise").withConflicts(noEffect("without --label-errors", func() bool { return !f.isFinished() && f.engineOptions.Identity.LabelErrorsBy == "" }))
+	f.table = join(scoring, rates, table{
 		{name: "o", dest: &f.out, required: true, unless: f.isFinished, usage: "DIR: folder to write to, required with M.attach; an unfinished audit in it is continued. With a finished audit: a folder for the new results, which may be its own, or FILE of --list"},
 		f.failIfOption(),
 	}.inGroup(groupOutput), f.listOptions(unfinished), verbose)
@@ -123,7 +130,7 @@ func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 		if err := f.checkBundle(b); err != nil {
 			return err
 		}
-		return checkColumnGates(f.gates, b.Profile != nil && !f.asFeatures)
+		return cmp.Or(checkColumnGates(f.gates, b.Profile != nil && !f.asFeatures), checkLabelGates(f.gates, f.engineOptions.Identity.LabelErrorsBy != ""))
 	}
 	e, err := engine.Open(c.Context, f.auditOptions(), pipeline, checkBundle, func(format string, args ...any) {
 		p.end()
@@ -200,6 +207,28 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 		shift = "p < 1e-300"
 	}
 	line("shift", "%s (%s)", a.ShiftFinding(), shift)
+	for _, l := range a.LabelErrors {
+		name := ""
+		if len(a.LabelErrors) > 1 {
+			name = l.Name + ": "
+		}
+		if l.Labelled == 0 {
+			line("labels", "%snone is known; name their column with --target, or use --folder-labels", name)
+			continue
+		}
+		line("labels", "%sat least %s of %s are wrong (%s), with probability %g", name, display.Count(l.Errors), display.Count(l.Labelled), display.Percent(float64(l.Errors)/float64(l.Labelled)), 1-a.Delta)
+		suffix := ""
+		if l.Discoveries > 0 {
+			suffix = fmt.Sprintf("; at most %.3g %% of these are right, with probability %g", 100*l.FDP, 1-a.Delta)
+		}
+		line("label errors", "%s%s at a false discovery rate of %g%s", name, rows.Count(l.Discoveries, "discovery"), a.FDR, suffix)
+		if few := l.FewRows(); few != "" {
+			line("", "%s", few)
+		}
+		if confusions := l.ConfusionsText(5); confusions != "" {
+			line("confusions", "%s", confusions)
+		}
+	}
 	for _, interval := range a.Intervals {
 		name, suffix := "", ""
 		if len(a.Intervals) > 1 {

@@ -75,6 +75,10 @@ func TestAuditOptions(t *testing.T) {
 	for _, o := range f.table {
 		text := "cpu"
 		switch o.dest.(type) {
+		case *string:
+			if o.choices != nil {
+				text = o.choices[len(o.choices)-1]
+			}
 		case *bool:
 			text = "true"
 		case *int, *[]int:

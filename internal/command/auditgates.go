@@ -11,7 +11,7 @@ import (
 // auditFigures returns the figures of an audit that a gate can test. They are keys of
 // audit.json.
 func auditFigures() []string {
-	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift", "new_gaps", "new_categories", "out_of_range", "changed_columns"}
+	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift", "label_discoveries", "label_errors_lower_bound", "new_gaps", "new_categories", "out_of_range", "changed_columns"}
 }
 
 // parseAuditGates parses the values of --fail-if.
@@ -28,6 +28,19 @@ func parseAuditGates(texts []string) ([]gate, error) {
 		list = append(list, parsed)
 	}
 	return list, nil
+}
+
+// isLabelFigure reports whether a figure counts wrong labels.
+func isLabelFigure(figure string) bool { return strings.HasPrefix(figure, "label_") }
+
+// checkLabelGates returns an error if a gate needs label errors and there are none.
+func checkLabelGates(gates []gate, checked bool) error {
+	for _, g := range gates {
+		if isLabelFigure(g.figure) && !checked {
+			return usagef("--fail-if %s: the audit has no such figure; pass --label-errors too", g.text)
+		}
+	}
+	return nil
 }
 
 // checkColumnGates returns an error if a gate needs the profile of the inputs and there is none.
@@ -47,10 +60,18 @@ func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {
 		var x float64
-		setCount := func(n int) {
+		setFraction := func(n, of int) {
 			if x = float64(n); g.bound > 0 && g.bound < 1 {
-				x /= float64(a.Inputs)
+				x /= float64(of)
 			}
+		}
+		setCount := func(n int) { setFraction(n, a.Inputs) }
+		labelled, wrong, found := 0, 0, 0
+		for _, l := range a.LabelErrors {
+			labelled, wrong, found = labelled+l.Labelled, wrong+l.Errors, found+l.Discoveries
+		}
+		if isLabelFigure(g.figure) && labelled == 0 {
+			return fmt.Errorf("--fail-if %s: no input has a label or target", g.text)
 		}
 		switch g.figure {
 		case "discoveries":
@@ -61,6 +82,10 @@ func checkAuditGates(gates []gate, a *audit.Audit) error {
 			setCount(a.Flagged)
 		case "fdp_upper_bound":
 			x = a.FDP
+		case "label_discoveries":
+			setFraction(found, labelled)
+		case "label_errors_lower_bound":
+			setFraction(wrong, labelled)
 		case "shift":
 			x = a.Shift.Higher
 		default:

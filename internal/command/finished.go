@@ -35,7 +35,9 @@ type finishedFlags struct {
 const defaultTop = 1000
 
 // lists are the values of --list.
-func lists() []string { return []string{"discoveries", "clean", "review", "all", "groups"} }
+func lists() []string {
+	return []string{"discoveries", "clean", "review", "label-errors", "all", "groups"}
+}
 
 // rateOptions returns the flags that do not affect scores. Those with an empty default have the
 // value of the finished audits.
@@ -44,6 +46,7 @@ func (f *finishedFlags) rateOptions() table {
 		{name: "fdr", dest: &f.rates.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
 		{name: "delta", dest: &f.rates.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
 		{name: "conditional", dest: &f.rates.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
+		{name: "label-noise", dest: &f.rates.LabelNoise, rule: fraction, usage: "FRACTION: with --label-errors, largest fraction of calibration rows, or of each class of them, whose own label may be wrong"},
 		{name: "alpha", dest: &f.rates.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
 	}.inGroup(groupGuarantee)
 	if f.rates.FDR == 0 {
@@ -64,7 +67,7 @@ func (f *finishedFlags) listOptions(unfit ...conflict) table {
 	noList := noEffect("without --list", func() bool { return f.list == "" })
 	return table{
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of a finished audit, with these error rates"},
-		{name: "list", dest: &f.list, choices: lists(), usage: "WHICH: write inputs of a finished audit, to standard output or -o FILE: discoveries, clean (all others), review (the highest scores first), all; or groups, which counts inputs by folder, file, group and class"},
+		{name: "list", dest: &f.list, choices: lists(), usage: "WHICH: write inputs of a finished audit, to standard output or -o FILE: discoveries, clean (all others), review (the highest scores first), label-errors, all; or groups, which counts inputs by folder, file, group and class"},
 		{name: "only", dest: &f.within, usage: "NAME: list only what is in this folder, file or group", conflicts: []conflict{noList}},
 		{name: "top", dest: &f.top, rule: atLeast(1), usage: fmt.Sprintf("N: list only the N highest scores, the highest first (default for review: %d)", defaultTop), conflicts: []conflict{noList}},
 	}.inGroup(groupOutput).withConflicts(unfit...)
@@ -87,6 +90,8 @@ func (f *finishedFlags) change(id *audit.Identity) {
 			id.Delta = f.rates.Delta
 		case o.name == "conditional":
 			id.Conditional = f.rates.Conditional
+		case o.name == "label-noise":
+			id.LabelNoise = f.rates.LabelNoise
 		case o.name == "alpha":
 			id.Alpha = f.rates.Alpha
 		}
@@ -111,6 +116,9 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	if f.list == "label-errors" && a.LabelErrors == nil {
+		return fmt.Errorf("--list label-errors: labels were not checked; audit the files again, with --label-errors")
+	}
 	page := f.report
 	if f.report != "" {
 		err = writePage(c.Context, f.report, report.Audit(a))
@@ -122,7 +130,7 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	} else if err == nil {
 		printAudit(c.App.Writer, a, page)
 	}
-	if err = cmp.Or(err, checkColumnGates(f.gates, a.Schema != nil)); err != nil {
+	if err = cmp.Or(err, checkColumnGates(f.gates, a.Schema != nil), checkLabelGates(f.gates, a.LabelErrors != nil)); err != nil {
 		return err
 	}
 	return checkAuditGates(f.gates, a)
@@ -206,6 +214,8 @@ func (f *finishedFlags) inputList(ctx context.Context, finished *engine.Finished
 	case "discoveries", "clean":
 		discovery := f.list == "discoveries"
 		s.Discovery = &discovery
+	case "label-errors":
+		s.LabelErrors = true
 	case "review":
 		s.Top = cmp.Or(f.top, defaultTop)
 	}
@@ -225,12 +235,24 @@ func (f *finishedFlags) groupList(a *audit.Audit) (columns []string, zero []any,
 		groups = groups[:min(f.top, len(groups))]
 	}
 	columns = []string{"name", "kind", "inputs", "discoveries", "outliers_lower_bound", "unusual", "fit_duplicates"}
-	return columns, []any{"", "", 0, 0, 0, 0, 0}, func(use func([]any) error) error {
+	zero = []any{"", "", 0, 0, 0, 0, 0}
+	for k := range a.LabelErrors {
+		suffix := ""
+		if len(a.LabelErrors) > 1 {
+			suffix = fmt.Sprintf("_%d", k)
+		}
+		columns, zero = append(columns, "labelled"+suffix, "label_discoveries"+suffix, "label_errors_lower_bound"+suffix), append(zero, 0, 0, 0)
+	}
+	return columns, zero, func(use func([]any) error) error {
 		if len(groups) == 0 {
 			return audit.NoSuchGroupError(f.within)
 		}
 		for _, g := range groups {
-			if err := use([]any{g.Name, g.Kind, g.Inputs, g.Discoveries, g.Outliers, g.Unusual, g.FitDuplicates}); err != nil {
+			row := []any{g.Name, g.Kind, g.Inputs, g.Discoveries, g.Outliers, g.Unusual, g.FitDuplicates}
+			for k := range g.Labelled {
+				row = append(row, g.Labelled[k], g.LabelDiscoveries[k], g.LabelErrors[k])
+			}
+			if err := use(row); err != nil {
 				return err
 			}
 		}

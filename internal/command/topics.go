@@ -80,6 +80,7 @@ func topics() []topic {
 				{"estimated_error, estimated_error_high", "estimated error rate: without labels, of the rows that are not flagged, and with --labelled, of all; and the upper end for all rows, flagged ones counted as wrong without --labelled"},
 				{"estimated_rmse, estimated_mae", "with --labelled: estimated errors of a regressor"},
 				{"discoveries, outliers_lower_bound, flagged", "of an audit: a number of inputs, or a fraction of all if the bound is between 0 and 1"},
+				{"label_discoveries, label_errors_lower_bound", "of an audit with --label-errors: a number of labels, or a fraction of the known ones"},
 				{"fdp_upper_bound, shift", "of an audit: the bound on the false discovery proportion, and the p-value of a shift"},
 			},
 			outro: "Examples: --fail-if violated, --fail-if 'coverage<0.88', --fail-if 'false_alarm_rate@0.01>0.02', --fail-if 'discoveries>0'.",

@@ -49,6 +49,14 @@ func Audit(a *audit.Audit) Page {
 	if a.Discoveries > 0 {
 		fact(display.Percent(a.FDP), fmt.Sprintf("of the discoveries are false at most, with probability %g", 1-a.Delta))
 	}
+	for _, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
+		of := ""
+		if len(a.LabelErrors) > 1 {
+			of = " of " + shorten(l.Name)
+		}
+		count(l.Errors, "wrong label", fmt.Sprintf("%s at least, among %s, with probability %g", of, display.Count(l.Labelled), 1-a.Delta))
+		count(l.Discoveries, "wrong label", fmt.Sprintf("%s found at a false discovery rate of %g", of, a.FDR))
+	}
 	fact(formatPValue(a.Shift.Higher), "p-value of the shift test: "+shorten(a.ShiftFinding()))
 	if a.FitDuplicates != nil {
 		fact(display.Count(*a.FitDuplicates), "with nearly the features of a fit row")
@@ -59,6 +67,11 @@ func Audit(a *audit.Audit) Page {
 		p.blocks = append(p.blocks, *b)
 	}
 	p.blocks = append(p.blocks, byPlace...)
+	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
+		if l.Labelled > 0 {
+			p.blocks = append(p.blocks, labelBlock(a, k))
+		}
+	}
 	if b := highestScoringBlock(a); b != nil {
 		p.blocks = append(p.blocks, *b)
 	}
@@ -291,6 +304,50 @@ func highestScoringBlock(a *audit.Audit) *block {
 	return &b
 }
 
+// labelBlock shows the label errors of list k: which classes are confused, and the labels to
+// look at first.
+func labelBlock(a *audit.Audit, k int) block {
+	l := a.LabelErrors[k]
+	b := block{Title: "Wrong labels", Lead: fmt.Sprintf("%s of %s are discoveries at a false discovery rate of %g: on average, at most this fraction of them is right.", display.Count(l.Discoveries), rows.Count(l.Labelled, "label"), a.FDR)}
+	if a.Task != attach.Classification {
+		b.Title = capitalise(targetColumnName("wrong targets", l.Name, k, a))
+	}
+	if l.Discoveries > 0 {
+		b.Lead += fmt.Sprintf(" With probability %g, at most %s are right.", 1-a.Delta, display.Percent(l.FDP))
+	}
+	b.Lead = strings.TrimSpace(b.Lead + " " + capitalise(l.FewRows()))
+	if c := l.Confusions; len(c) > 0 {
+		g := grid{Title: "Confused classes"}
+		g.addText("given label", mapSlice(mapSlice(c, audit.Confusion.Given), shorten))
+		g.addText("looks like", mapSlice(mapSlice(c, audit.Confusion.SuggestedText), shorten))
+		g.addNumbers("label errors", "", mapSlice(c, func(c audit.Confusion) float64 { return float64(c.Discoveries) }), formatWhole)
+		b.Tables = append(b.Tables, g)
+	}
+	g, list := grid{Title: "The most suspicious first"}, l.MostSuspicious
+	text := func(name string, get func(r audit.Row) string) {
+		g.addText(name, mapSlice(mapSlice(list, get), shorten))
+	}
+	number := func(name string, get func(r audit.Row) float64) {
+		g.addNumbers(name, "", mapSlice(list, get), formatFourDigits)
+	}
+	text("input", func(r audit.Row) string { return r.Key })
+	if a.Task == attach.Classification {
+		text("given label", func(r audit.Row) string { return cmp.Or(r.LabelName, strconv.Itoa(*r.Label)) })
+		text("looks like", func(r audit.Row) string { return cmp.Or(r.SuggestedName, strconv.Itoa(*r.Suggested)) })
+	} else {
+		number("target", func(r audit.Row) float64 { return float64(r.Target[k]) })
+		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
+		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
+		number("upper", func(r audit.Row) float64 { return float64(r.Upper[k]) })
+	}
+	number("p-value of the label", func(r audit.Row) float64 { return float64(r.LabelPValue[k]) })
+	number("score of the label", func(r audit.Row) float64 { return float64(r.LabelScore[k]) })
+	text("label error", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.LabelDiscovery[k]] })
+	number("p-value of the OOD score", func(r audit.Row) float64 { return r.PValue })
+	b.Tables = append(b.Tables, g)
+	return b
+}
+
 // cellColumns returns the cells of rows of a table as columns of texts and columns of numbers,
 // in the order in which they appear.
 func cellColumns(list []audit.Row) (texts, numbers []Column) {
@@ -345,7 +402,7 @@ func targetColumnName(figure, name string, k int, a *audit.Audit) string {
 // groupBlocks shows the tables of groups. byPlace has one block for files, folders and
 // groups. byClass has one block for predicted classes.
 func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
-	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class"}
+	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class", "label": "By given label"}
 	where := block{Title: "Where the outliers are"}
 	for i := 0; i < len(a.Groups); {
 		j := i
@@ -354,11 +411,12 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 		}
 		all := a.Groups[i:j]
 		b := block{Title: titles[a.Groups[i].Kind]}
-		if i = j; all[0].Kind != "class" && len(all) == 1 && all[0].Inputs == a.Inputs {
+		isClass := all[0].Kind == "class" || all[0].Kind == "label"
+		if i = j; !isClass && len(all) == 1 && all[0].Inputs == a.Inputs {
 			continue // the only group holds all inputs
 		}
 		all = slices.SortedStableFunc(slices.Values(all), func(a, b audit.Group) int {
-			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries))
+			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries), slices.Compare(b.LabelDiscoveries, a.LabelDiscoveries))
 		})
 		if n := len(all); n > 1 {
 			b.Lead = "The groups with the most outliers come first"
@@ -367,7 +425,6 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 			}
 			b.Lead += "."
 		}
-		class := all[0].Kind == "class"
 		var g grid
 		g.addText("name", mapSlice(all, func(g audit.Group) string { return shorten(g.Name) }))
 		g.addNumbers("inputs", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Inputs) }), formatWhole)
@@ -379,17 +436,25 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 		if a.FitDuplicates != nil {
 			g.addNumbers("near fit rows", "inputs with nearly the features of a fit row", mapSlice(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), formatWhole)
 		}
+		for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
+			number := func(figure, help string, of func(g audit.Group) []int) {
+				g.addNumbers(targetColumnName(figure, l.Name, k, a), help, mapSlice(all, func(g audit.Group) float64 { return float64(of(g)[k]) }), formatWhole)
+			}
+			number("labelled", "inputs with a label or target", func(g audit.Group) []int { return g.Labelled })
+			number("label errors", "labels that are discoveries", func(g audit.Group) []int { return g.LabelDiscoveries })
+			number("wrong labels at least", "", func(g audit.Group) []int { return g.LabelErrors })
+		}
 		for k, name := range a.Targets {
 			covered := mapSlice(all, func(g audit.Group) float64 { return g.CoveredFraction(k) })
 			g.addNumbers(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
 		}
-		if !class {
+		if !isClass {
 			g.Title, where.Lead = b.Title, cmp.Or(b.Lead, where.Lead)
 			where.Tables = append(where.Tables, g)
 			continue
 		}
 		b.Tables = []grid{g}
-		if a.Classes != nil {
+		if a.Classes != nil && all[0].Kind == "class" {
 			b.Tables = append(b.Tables, classFrequencies(a))
 		}
 		byClass = append(byClass, b)

@@ -35,6 +35,7 @@ type Engine struct {
 	rows          *modelrows.Attached
 	opening       sync.Mutex // guards rows, because opening a file changes the options in rows
 	scorer        *audit.Scorer
+	unlabelled    bool     // whether a note named a file whose labels do not fit the model
 	closeProducts func()   // closes the ONNX Runtime session for matrix products
 	fitted        []source // files of Options.Fitted, fetched if they are URLs
 	fittedCounts  []int    // number of fit rows of each of these files, after they were read

@@ -92,6 +92,10 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	}
 	count, step := id.Selected(opened.N)
 	r.N, r.Len = opened.N, count
+	if reason := opened.Known.DropReason; reason != nil && id.LabelErrorsBy != "" && !e.unlabelled {
+		e.unlabelled = true
+		e.note("note: labels of %s are not checked: %v; other files of this kind are not listed", name, reason)
+	}
 	set := opened.Set
 	if set == nil {
 		r.Name = func(i int) (string, string, int) {
