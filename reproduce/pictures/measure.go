@@ -120,8 +120,8 @@ type modelRows struct {
 	options        inputs.Options
 }
 
-func openModelRows(ctx context.Context, dir, name string, s *experiment.Settings) (*modelRows, error) {
-	model, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: s.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+func openModelRows(ctx context.Context, dir, name, feature string, s *experiment.Settings) (*modelRows, error) {
+	model, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: s.Library}, Feature: feature, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func measure(ctx context.Context, s *experiment.Settings) (m Measured, err error
 }
 
 func (m *Measured) measureDigits(ctx context.Context, dir string, s *experiment.Settings) error {
-	b, err := openModelRows(ctx, dir, "digits_resnet", s)
+	b, err := openModelRows(ctx, dir, "digits_resnet", "", s)
 	if err != nil {
 		return err
 	}
@@ -439,7 +439,7 @@ func (m *Measured) measureAudit(digits, letters []attach.Prediction) error {
 }
 
 func (m *Measured) measureToy(ctx context.Context, dir string, s *experiment.Settings) error {
-	b, err := openModelRows(ctx, dir, "toy_regressor", s)
+	b, err := openModelRows(ctx, dir, "toy_regressor", "/3/Relu_output_0", s) // the heads of the paper read the last layer
 	if err != nil {
 		return err
 	}
