@@ -270,7 +270,7 @@ func (b *Bundle) Guarantee() string {
 		if b.IntervalModel != nil || len(b.Calibration.TrueClasses.Labels) > 0 {
 			effects = append(effects, "coverage is below the level")
 			if b.Base.Standardised {
-				effects[0] += " (far below for tree models, which almost memorise their training rows)"
+				effects[0] += " (far below if the model has memorised its training rows, as trees do)"
 			}
 		}
 		if b.Detector != nil {
