@@ -29,7 +29,7 @@ const (
 func Audit(a *audit.Audit) Page {
 	p := Page{
 		Title: "Outliers among " + shorten(a.Subject()),
-		Lead:  fmt.Sprintf("An audit of %s against %s.", rows.Count(a.Inputs, "input"), rows.Count(a.Calibration, "calibration row")),
+		Lead:  auditHeadline(a),
 	}
 	if n := len(a.Targets); n > maxTargets {
 		first := *a
@@ -61,12 +61,12 @@ func Audit(a *audit.Audit) Page {
 	if a.FitDuplicates != nil {
 		fact(display.Count(*a.FitDuplicates), "with nearly the features of a fit row")
 	}
-	p.blocks = append(p.blocks, findingsBlock(a))
-	byPlace, byClass := groupBlocks(a)
-	if b := reasonBlock(a); b != nil {
-		p.blocks = append(p.blocks, *b)
+	warnings, columns, notes := auditNotes(a)
+	if warnings != nil {
+		p.blocks = append(p.blocks, block{Notes: warnings})
 	}
-	p.blocks = append(p.blocks, byPlace...)
+	byPlace, byClass := groupBlocks(a)
+	p.blocks = slices.Concat(p.blocks, byPlace, byClass)
 	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
 		if l.Labelled > 0 {
 			p.blocks = append(p.blocks, labelBlock(a, k))
@@ -75,13 +75,45 @@ func Audit(a *audit.Audit) Page {
 	if b := highestScoringBlock(a); b != nil {
 		p.blocks = append(p.blocks, *b)
 	}
-	p.blocks = append(p.blocks, byClass...)
+	if b := reasonBlock(a, columns); b != nil {
+		p.blocks = append(p.blocks, *b)
+	}
+	p.blocks = append(p.blocks, findingsBlock(a, notes))
 	if len(a.Intervals) > 0 {
 		p.blocks = append(p.blocks, intervalsBlock(a))
 	}
 	p.blocks = append(p.blocks, copyBlocks(a)...)
 	p.blocks = append(p.blocks, reproductionBlock(a))
 	return p
+}
+
+// auditHeadline says in three sentences how many inputs do not belong, which ones, and where
+// they are.
+func auditHeadline(a *audit.Audit) string {
+	proven := fmt.Sprintf("At least %s of %s (%s) differ from the %s.", display.Count(a.Outliers), rows.Count(a.Inputs, "input"), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), rows.Count(a.Calibration, "calibration row"))
+	if a.Outliers == 0 {
+		proven = fmt.Sprintf("None of %s is proven to differ from the %s.", rows.Count(a.Inputs, "input"), rows.Count(a.Calibration, "calibration row"))
+	}
+	named := fmt.Sprintf("%s, on average at most %s of them by mistake.", map[bool]string{true: "1 input is named as an outlier", false: display.Count(a.Discoveries) + " inputs are named as outliers"}[a.Discoveries == 1], display.GivenPercent(a.FDR))
+	if a.Discoveries == 0 {
+		named = "No single input can be named as an outlier."
+	}
+	where := capitalise(shorten(a.ShiftFinding())) + "."
+	if g, ok := mainPlace(a); ok {
+		where = fmt.Sprintf("Most are in %s: at least %s of its %s.", shorten(g.Name), display.Count(g.Outliers), rows.Count(g.Inputs, "input"))
+	}
+	return proven + " " + named + " " + where
+}
+
+// mainPlace returns the smallest file, folder or group with more than half of the outliers, if
+// one does not hold all inputs.
+func mainPlace(a *audit.Audit) (place audit.Group, ok bool) {
+	for _, g := range a.GroupsWithSubfolders() {
+		if g.Kind != "class" && g.Kind != "label" && g.Inputs < a.Inputs && 2*g.Outliers > a.Outliers && (!ok || g.Inputs < place.Inputs) {
+			place, ok = g, true
+		}
+	}
+	return place, ok
 }
 
 // intervalsBlock shows, for each target, how wide its intervals are and how often they
@@ -150,32 +182,38 @@ func shorten(name string) string {
 	return string(letters[:maxNameLength/2]) + "…" + string(letters[n-maxNameLength/2:])
 }
 
-// findingsBlock shows the warnings of an audit, its p-values, a plot of the features, the
-// guarantee and other notes.
-func findingsBlock(a *audit.Audit) block {
+// auditNotes returns the notes of an audit: warnings, columns that differ from the fit rows, and
+// others.
+func auditNotes(a *audit.Audit) (warnings, columns, others []verdict) {
+	first := len(a.Cautions())
+	if a.Copies != nil {
+		first++ // the note on copies comes before the columns
+	}
+	list, more := a.NotableColumns()
+	guarantee := first + len(list) + min(1, more)
+	for i, note := range a.Notes {
+		switch {
+		case i < len(a.Cautions()):
+			warnings = append(warnings, verdict{Label: "warning", Style: "bad", Message: note})
+		case i >= first && i < guarantee:
+			columns = append(columns, verdict{Label: "column", Message: note})
+		case i == guarantee:
+			others = append(others, verdict{Label: "guarantee", Message: note})
+		default:
+			others = append(others, verdict{Label: "note", Message: note})
+		}
+	}
+	return warnings, columns, others
+}
+
+// findingsBlock shows the p-values of an audit, a plot of the features, the guarantee and other
+// notes.
+func findingsBlock(a *audit.Audit, notes []verdict) block {
 	c := countChart("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: expected count if all inputs come from the source of the calibration rows. A peak at the left: outliers."
-	b := block{Charts: []chart{c}}
+	b := block{Title: "All p-values, and what is guaranteed", Notes: notes, Charts: []chart{c}}
 	if m, err := featureChart(a); err == nil && m != nil { // there is no plot if a feature is not finite
 		b.Charts = append(b.Charts, *m)
-	}
-	cautions := len(a.Cautions())
-	columns, more := a.NotableColumns()
-	guarantee := cautions + len(columns) + min(1, more)
-	if a.Copies != nil {
-		guarantee++ // the note on copies comes before the guarantee
-	}
-	for i, note := range a.Notes {
-		label := "note"
-		switch {
-		case i < cautions:
-			label = "warning"
-		case i == guarantee:
-			label = "guarantee"
-		case i >= guarantee-len(columns)-min(1, more) && i < guarantee:
-			label = "column"
-		}
-		b.Notes = append(b.Notes, verdict{Label: label, Message: note})
 	}
 	g := grid{Title: "Inputs by largest p-value"}
 	var p, n, fdp []float64
@@ -248,6 +286,9 @@ func highestScoringBlock(a *audit.Audit) *block {
 	if hasReasons {
 		g.addCells(Column{Name: "reasons", Text: mapSlice(a.HighestScoring, func(r audit.Row) string { return strings.Join(r.Reasons, "; ") })})
 	}
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.NearestFitRow != "" }) {
+		text("nearest fit row", func(r audit.Row) string { return r.NearestFitRow })
+	}
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
@@ -272,9 +313,6 @@ func highestScoringBlock(a *audit.Audit) *block {
 		number(targetColumnName("prediction", name, k, a), func(r audit.Row) float64 { return float64(r.Prediction[k]) })
 		number(targetColumnName("lower", name, k, a), func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number(targetColumnName("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
-	}
-	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.NearestFitRow != "" }) {
-		text("nearest fit row", func(r audit.Row) string { return r.NearestFitRow })
 	}
 	for _, c := range numbers {
 		g.addCells(c)
@@ -399,29 +437,30 @@ func targetColumnName(figure, name string, k int, a *audit.Audit) string {
 	return figure + " of " + shorten(cmp.Or(name, strconv.Itoa(k)))
 }
 
-// groupBlocks shows the tables of groups. byPlace has one block for files, folders and
-// groups. byClass has one block for predicted classes.
+// groupBlocks shows the tables of groups, the worst first. byPlace has one block for folders,
+// files and groups. byClass has one block for predicted classes.
 func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
-	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class", "label": "By given label"}
+	titles := map[string]string{"folder": "Folders, with their sub-folders", "shard": "Files", "group": "Groups", "class": "By predicted class", "label": "By given label"}
 	where := block{Title: "Where the outliers are"}
-	for i := 0; i < len(a.Groups); {
+	groups := a.GroupsWithSubfolders()
+	for i := 0; i < len(groups); {
 		j := i
-		for j < len(a.Groups) && a.Groups[j].Kind == a.Groups[i].Kind {
+		for j < len(groups) && groups[j].Kind == groups[i].Kind {
 			j++
 		}
-		all := a.Groups[i:j]
-		b := block{Title: titles[a.Groups[i].Kind]}
+		all := groups[i:j]
 		isClass := all[0].Kind == "class" || all[0].Kind == "label"
-		if i = j; !isClass && len(all) == 1 && all[0].Inputs == a.Inputs {
-			continue // the only group holds all inputs
+		if i = j; !isClass { // a group of all inputs tells nothing new
+			all = slices.DeleteFunc(slices.Clone(all), func(g audit.Group) bool { return g.Inputs == a.Inputs })
 		}
-		all = slices.SortedStableFunc(slices.Values(all), func(a, b audit.Group) int {
-			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries), slices.Compare(b.LabelDiscoveries, a.LabelDiscoveries))
-		})
+		if len(all) == 0 {
+			continue
+		}
+		b := block{Title: titles[all[0].Kind]}
 		if n := len(all); n > 1 {
-			b.Lead = "The groups with the most outliers come first"
+			b.Lead = "Those with the most outliers come first"
 			if n > maxGroups {
-				all, b.Lead = all[:maxGroups], fmt.Sprintf("%s; %d of %d are shown, and audit.json has all", b.Lead, maxGroups, n)
+				all, b.Lead = all[:maxGroups], fmt.Sprintf("%s; %d of %d are shown, and attach audit DIR --list groups has all", b.Lead, maxGroups, n)
 			}
 			b.Lead += "."
 		}
@@ -430,6 +469,8 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 		g.addNumbers("inputs", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Inputs) }), formatWhole)
 		g.addNumbers("discoveries", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), formatWhole)
 		g.addNumbers("outliers at least", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) }), formatWhole)
+		g.addNumbers("share", "outliers at least, as a share of the inputs", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }), display.Percent)
+		g.Save = map[string]string{"folder": "folders.csv", "shard": "files.csv", "group": "groups.csv", "class": "classes.csv", "label": "labels.csv"}[all[0].Kind]
 		if a.Profiled {
 			g.addNumbers("with unusual values", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Unusual) }), formatWhole)
 		}
@@ -453,6 +494,7 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 			where.Tables = append(where.Tables, g)
 			continue
 		}
+		g.Title = map[string]string{"class": "Outliers by class", "label": "Outliers by label"}[all[0].Kind]
 		b.Tables = []grid{g}
 		if a.Classes != nil && all[0].Kind == "class" {
 			b.Tables = append(b.Tables, classFrequencies(a))
@@ -465,14 +507,18 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 	return byPlace, byClass
 }
 
-// reasonBlock counts the inputs with the same unusual values. It returns nil if no input has
-// any.
-func reasonBlock(a *audit.Audit) *block {
+// reasonBlock shows the columns that differ from the fit rows, and counts the inputs with the
+// same unusual values. It returns nil if there are neither.
+func reasonBlock(a *audit.Audit, columns []verdict) *block {
 	groups := a.ReasonGroups
+	b := block{Title: "Unusual values in the inputs", Notes: columns}
 	if !slices.ContainsFunc(groups, func(g audit.ReasonGroup) bool { return g.Reasons != "" }) {
-		return nil
+		if columns == nil {
+			return nil
+		}
+		return &b
 	}
-	b := block{Title: "Inputs by unusual values", Lead: "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause. Rows count from 0."}
+	b.Lead = "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause. Rows count from 0."
 	var g grid
 	g.addText("unusual values", mapSlice(groups, func(g audit.ReasonGroup) string { return shorten(cmp.Or(g.Reasons, "none")) }))
 	g.addNumbers("inputs", "", mapSlice(groups, func(g audit.ReasonGroup) float64 { return float64(g.Inputs) }), formatWhole)

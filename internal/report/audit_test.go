@@ -43,7 +43,7 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := renderPage(t, Audit(sampleAudit(t, "photos/7.jpg")))
 	checkPage(t, page)
-	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "An audit of 9 inputs against 100 calibration rows.", `src="data:image/png;base64,`, "File or folder of --x", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
+	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "At least 1 of 9 inputs (11.1 %) differ from the 100 calibration rows. 2 inputs are named as outliers, on average at most 10 % of them by mistake. Most are in photos/7.jpg: at least 1 of its 4 inputs.", `src="data:image/png;base64,`, "<h3>Files</h3>", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -92,13 +92,19 @@ func TestAuditOfCopies(t *testing.T) {
 	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 inputs differ") {
 		t.Errorf("the first fact is %+v", first)
 	}
-	if notes := p.blocks[0].Notes; notes[0].Label != "note" || notes[1].Label != "guarantee" {
+	notesOf := func(p Page) (notes []verdict) {
+		for _, b := range p.blocks {
+			notes = append(notes, b.Notes...)
+		}
+		return notes
+	}
+	if notes := notesOf(p); notes[0].Label != "note" || notes[1].Label != "guarantee" {
 		t.Errorf("%+v", notes)
 	}
 	withColumn := copied("photos")
 	withColumn.Schema = &schema.Summary{Columns: []schema.ColumnSummary{{Column: "age", NewGaps: 1, Notable: true}}}
 	withColumn.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
-	if notes := Audit(withColumn).blocks[0].Notes; notes[1].Label != "column" || notes[2].Label != "guarantee" {
+	if notes := notesOf(Audit(withColumn)); notes[0].Label != "column" || notes[2].Label != "guarantee" {
 		t.Errorf("with a column that differs: %+v", notes)
 	}
 	checkEscaped(t, renderPage(t, Audit(copied(hostileName))))
@@ -165,8 +171,18 @@ const browserScript = `<script>
   const shown = [...table.tBodies[0].rows].filter((r) => r.offsetParent !== null);
   want(shown.length === 1 && shown[0].cells[0].textContent === before, shown.length + ' rows are shown');
   const says = document.querySelector('.filter output');
-  want(says.textContent === '1 of 3', 'the filter says ' + says.textContent);
+  want(says.textContent === '1 of the 3 on this page', 'the filter says ' + says.textContent);
   want(document.querySelector('figure').offsetParent !== null, 'the picture of a row that is shown is not');
+  const saved = (name) => {
+    let file, content;
+    HTMLAnchorElement.prototype.click = function () { file = this.download; content = decodeURIComponent(this.href.split(',').slice(1).join()); };
+    document.querySelector('[data-save="' + name + '"]').click();
+    want(file === name, 'a button saves ' + file);
+    return content;
+  };
+  want(saved('inputs.txt') === before + '\n', 'the names are ' + saved('inputs.txt'));
+  want(saved('inputs.csv').startsWith('"input",') && saved('inputs.csv').split('\r\n').length === 3, 'the inputs are ' + saved('inputs.csv'));
+  want(saved('files.csv').includes('\r\n"photos/7.jpg","4","2","1"'), 'the files are ' + saved('files.csv'));
   box.value = '';
   const by = document.querySelector('.filter select');
   want(by.closest('label').textContent.startsWith('grouped by') && by.tabIndex === 0, 'the choice of groups has no name or cannot be reached');

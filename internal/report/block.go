@@ -47,6 +47,7 @@ type grid struct {
 	Heads    []columnHead
 	Rows     [][]cell
 	Below    []string // sentences below the table
+	Save     string   // name of the file that a button saves the table to, or empty
 	PageOnly bool     // whether a text leaves the table out
 	worstEnd string   // "most" if high rates are bad, "least" if low rates are bad
 	rowOrder []int    // row numbers from the worst to the best, or nil to keep the order

@@ -56,7 +56,25 @@ for (const table of document.querySelectorAll('table.sortable')) {
     });
   });
 }
-for (const filter of document.querySelectorAll('.filter')) {
+// A spreadsheet must not take a text for a formula.
+const cellText = (text) => (/^[\s"]*[=+\-@]/.test(text) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/.test(text) ? "'" + text : text);
+for (const button of document.querySelectorAll('[data-save]')) {
+  button.closest('.filter').hidden = false;
+  const table = button.closest('.sheet, section').querySelector('table');
+  const content = () => {
+    const rows = [...table.querySelectorAll('[data-m]')].filter((row) => !row.hidden).map((row) => [...row.cells].map((cell) => cell.dataset.v ?? cell.textContent));
+    if (button.dataset.save.endsWith('.txt')) return rows.map((row) => row[0] + '\n').join('');
+    const heads = [...table.tHead.rows[0].cells].map((th) => th.textContent);
+    return [heads, ...rows].map((row) => row.map((text) => '"' + cellText(text).replaceAll('"', '""') + '"').join() + '\r\n').join('');
+  };
+  button.addEventListener('click', () => {
+    const link = document.createElement('a');
+    link.download = button.dataset.save;
+    link.href = 'data:text/plain;charset=utf-8,' + encodeURIComponent(content());
+    link.click();
+  });
+}
+for (const filter of document.querySelectorAll('.filter:has(input)')) {
   filter.hidden = false;
   const section = filter.closest('section');
   const lists = [...section.querySelectorAll('tbody, .cards')].map((list) => [list, [...list.children]]);
@@ -75,7 +93,8 @@ for (const filter of document.querySelectorAll('.filter')) {
       group.querySelector('small').textContent = shown;
     }
     const groups = section.querySelectorAll('tbody.group:not([hidden])').length;
-    const says = [input.value && `${rows.filter((row) => !row.hidden).length} of ${rows.length}`, groups > 1 && `in ${groups} groups`];
+    const found = rows.filter((row) => !row.hidden).length;
+    const says = [input.value && `${found || 'none'} of the ${rows.length} on this page`, groups > 1 && `in ${groups} groups`];
     output.textContent = says.filter(Boolean).join(' ');
   };
   input.addEventListener('input', show);
