@@ -12,7 +12,7 @@ func TestSeriesBlock(t *testing.T) {
 	worst := &evaluate.SeriesWindow{Coverage: .5, First: "<b>May", Last: "June"}
 	e := &evaluate.Evaluation{Rows: 900, CalibrationRows: 90, Targets: []evaluate.Target{{}}, Series: []evaluate.Series{{
 		Rows: 900, LeftOut: 2, Level: .9, First: "1 May", Last: "9 June", Window: 200, Waiting: 5, Ends: []int{199, 550, 899}, WorstByChance: pointerTo(.75),
-		Monitors: []evaluate.SeriesMonitor{{Of: "errors", Evidence: 123, Alarm: "3 May"}, {Of: "inputs", Evidence: 1.5}},
+		Monitors: []evaluate.SeriesMonitor{{Kind: "errors", Evidence: 123, Alarm: "3 May"}, {Kind: "inputs", Evidence: 1.5}},
 		Methods: []evaluate.SeriesMethod{
 			{Name: "fixed", Coverage: .8, Worst: worst, Local: []float64{.9, .5, .8}, MeanWidth: pointerTo(1.25), MedianWidth: pointerTo(1), Winkler: pointerTo(2.5)},
 			{Name: "rolling", Coverage: .88, Worst: worst, Local: []float64{.9, .6, .9}, MeanWidth: pointerTo(1.5), MedianWidth: pointerTo(1.5), Winkler: pointerTo(2)},
