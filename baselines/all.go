@@ -59,6 +59,7 @@ func All() []ood.Method {
 		scaleMethod,
 		sheMethod,
 		svddMethod,
+		symmetricBoostingMethod,
 		vimMethod,
 		vraMethod,
 		weiperMethod,

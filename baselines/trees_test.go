@@ -3,6 +3,7 @@ package baselines_test
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -95,5 +96,37 @@ func TestBoostingBetweenLevels(t *testing.T) {
 		if row[0] != row[1] || row[4] != row[3] {
 			t.Fatalf("row %d: the tails are not those of the nearest level", i)
 		}
+	}
+}
+
+// TestSymmetricBoosting checks that quantiles are symmetric about the median of the targets, and
+// that their distance from it follows the noise.
+func TestSymmetricBoosting(t *testing.T) {
+	x, y := stepRows(2000, 3)
+	for i := range y.Rows { // noise about 5 remains, with the deviation of the row
+		y.Data[i*y.Stride] += 5 - float32(math.Floor(float64(x.Data[i*x.Stride])))
+	}
+	m := method("symmetric-boosting")
+	model, err := fitting.Fit(background, m, regression(x, y), ood.Params{"min_samples_leaf": 75.})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := model.Quantiles(x, []float64{0.1, 0.3, 0.5, 0.7, 0.9})
+	off := 0.
+	for i := range q.Rows {
+		at := q.Row(i, 0)
+		for l, v := range at {
+			if sum := v + at[len(at)-1-l] - 2*at[2]; math.Abs(float64(sum)) > 1e-5 {
+				t.Fatalf("row %d: the quantiles %v are not symmetric", i, at)
+			}
+		}
+		want := distuv.Normal{Mu: 5, Sigma: noiseDeviation(x.Data[i*x.Stride:])}.Quantile(0.9)
+		off += math.Abs(float64(at[4])-want) / float64(q.Rows)
+	}
+	if off > 0.25 {
+		t.Errorf("the quantile 0.9 is off by %.3f in the mean", off)
+	}
+	if _, err := fitting.Fit(background, m, regression(x, y, 0.5), nil); err == nil || !strings.Contains(err.Error(), "all levels are 0.5") {
+		t.Errorf("the median alone: error %v", err)
 	}
 }
