@@ -102,11 +102,11 @@ type FitOptions struct {
 	SkipDetector   bool
 	// IntervalModel is the method that predicts quantiles from the features, for
 	// regression. Its zero value means "sqr". With Base.Residual, at most 100,000 rows and
-	// no IntervalParams, Fit chooses between "gradient-boosting" and "quantile-forest". If there
-	// are fewer than 100 different rows, no errors, or IntervalFit "cross", it is
-	// "quantile-forest" with 50 trees and at least 5 rows in a leaf. IntervalParams replace the
-	// default parameters of the method. Fit returns an error if options are given for a head
-	// that is not fitted.
+	// no IntervalParams, Fit chooses between "gradient-boosting", "symmetric-boosting" and
+	// "quantile-forest". If there are fewer than 100 different rows, no errors, or IntervalFit
+	// "cross", it is "quantile-forest" with 50 trees and at least 5 rows in a leaf.
+	// IntervalParams replace the default parameters of the method. Fit returns an error if
+	// options are given for a head that is not fitted.
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool

@@ -52,7 +52,8 @@ func (in FitOptions) candidates(l learningRows) (list []IntervalCandidate) {
 	}
 	boosting := IntervalCandidate{method: methodsByName("gradient-boosting")[0], Params: ood.Params{"bins": 255, "min_samples_leaf": 10}}
 	forest := IntervalCandidate{method: methodsByName("quantile-forest")[0], Params: ood.Params{"n_estimators": 50, "min_samples_leaf": 10}}
-	list = append(list, boosting, forest)
+	symmetric := IntervalCandidate{method: methodsByName("symmetric-boosting")[0], Params: boosting.Params}
+	list = append(list, boosting, forest, symmetric)
 	if slices.Contains(l.predictionColumns(), -1) {
 		boosting.Direct = true
 		list = append(list, boosting)

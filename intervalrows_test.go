@@ -191,7 +191,7 @@ func TestIntervalChoice(t *testing.T) {
 	in.IntervalModel, in.IntervalParams = ood.Method{}, nil
 	b := mustFit(t, in)
 	list := b.Calibration.IntervalChoice
-	if len(list) != 12 || list[0].Direct || list[0].Winkler > 0.9 || list[0].Method != b.IntervalModel.Method || !b.Base.Residual {
+	if len(list) != 16 || list[0].Direct || list[0].Winkler > 0.9 || list[0].Method != b.IntervalModel.Method || !b.Base.Residual {
 		t.Fatalf("%s after the comparison %+v", b.IntervalModel.Method, list)
 	}
 	for i := range in.Batch.Logits.Data { // a model that says nothing
@@ -206,7 +206,7 @@ func TestIntervalChoice(t *testing.T) {
 	}
 	in.IntervalScore = "cir"
 	b = mustFit(t, in)
-	if c := b.Calibration; len(c.IntervalChoice) != 3 || c.IntervalScore != "cir" {
+	if c := b.Calibration; len(c.IntervalChoice) != 4 || c.IntervalScore != "cir" {
 		t.Fatalf("the score is %q after the comparison %+v", c.IntervalScore, c.IntervalChoice)
 	}
 	back, err := read(mustWrite(t, b))
@@ -216,7 +216,7 @@ func TestIntervalChoice(t *testing.T) {
 	if !samePredictions(mustPredict(t, back, in.Cal, attach.PredictOptions{}), mustPredict(t, b, in.Cal, attach.PredictOptions{IntervalScore: "cir"})) {
 		t.Error("the restored file predicts something else")
 	}
-	if len(back.Calibration.IntervalChoice) != 3 || back.Calibration.IntervalChoice[2].Score != "cir" {
+	if len(back.Calibration.IntervalChoice) != 4 || back.Calibration.IntervalChoice[3].Score != "cir" {
 		t.Errorf("the restored choice is %+v", back.Calibration.IntervalChoice)
 	}
 	cqr := mustPredict(t, back, in.Cal, attach.PredictOptions{IntervalScore: "cqr"})[0].Targets[0]

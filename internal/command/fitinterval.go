@@ -30,7 +30,7 @@ func (v *intervalFlags) intervalOptions(groups, targetRows *string) table {
 	}
 	v.method, _ = attach.MethodByName("sqr")
 	return table{
-		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + "; for a model without a linear layer, such as trees, the better of gradient-boosting and quantile-forest)"},
+		{name: "interval", dest: v.setMethod, choices: methodNames(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(methodNames(intervalMethods()), ", ") + " (default: " + v.method.Name + "; for trees and tables, the best of gradient-boosting, symmetric-boosting and quantile-forest)"},
 		{name: "interval-param", dest: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
 		{name: "interval-rows", dest: &v.rows, choices: []string{"x", "surrogate", "cal", "cross"}, usage: "ROWS: what teaches the interval model: x, the model's errors on --x; surrogate, errors of a surrogate model on rows of --x held out from it; cal, errors on half of the calibration rows; or cross, on all of them, if they are few (default: x, or surrogate for trees and tables with clearly larger errors on --cal than on --x)",
 			conflicts: []conflict{{when: func() bool { return v.oof != "" && v.rows != "x" }, reason: "cannot be combined with --oof, whose errors teach the interval model"}, cross("--groups", groups), cross("--target-rows", targetRows)}},
