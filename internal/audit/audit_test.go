@@ -110,7 +110,7 @@ func testShards() map[string]ood.Batch {
 	for k := range 10 {
 		all[fmt.Sprintf("good/%d.npz", k)] = sample(40+k, uint64(10+k), 0)
 	}
-	all["bad/0.npz"] = sample(60, 99, 4)
+	all["bad/0.npz"] = sample(90, 99, 4)
 	return all
 }
 
@@ -187,8 +187,17 @@ func TestAnyDivision(t *testing.T) {
 	}
 	slices.Sort(names)
 	want, a := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
-	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.HighestScoring) != MaxWorst {
+	if a.Inputs != 40*10+45+90 || a.Discoveries < 50 || a.Outliers < 40 || len(a.HighestScoring) != MaxWorst {
 		t.Fatalf("%d inputs, %d discoveries, %d outliers, %d worst", a.Inputs, a.Discoveries, a.Outliers, len(a.HighestScoring))
+	}
+	ofBad := 0
+	for _, row := range a.HighestScoring {
+		if row.Shard == "bad/0.npz" {
+			ofBad++
+		}
+	}
+	if ofBad != MaxWorst/3 {
+		t.Errorf("%d of the highest scores are of the file of outliers", ofBad)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	checkSame := func(list []*File) {

@@ -10,6 +10,9 @@ import (
 const (
 	// MaxWorst is the largest number of rows that are retained for their high scores.
 	MaxWorst = 200
+	// maxOfShard is the largest number of these rows of one shard, unless the other shards have
+	// too few.
+	maxOfShard = MaxWorst / 3
 	// maxSample is the largest number of rows that are retained as a random sample.
 	maxSample = 300
 	// maxReasons is the largest number of reasons that are retained for a row.
@@ -91,7 +94,19 @@ type Word struct {
 type retainedRows struct {
 	Worst  []retainedRow `json:"worst"`
 	Sample []retainedRow `json:"drawn"`
+	// perShard counts the rows of Worst, and crowded the shards with more than maxOfShard.
+	// perShard is nil until a row is added.
+	perShard map[shardID]int
+	crowded  int
 }
+
+// shardID identifies a shard. Shards with equal names have different digests.
+type shardID struct {
+	shard  string
+	digest uint64
+}
+
+func (r *retainedRow) shardID() shardID { return shardID{r.Shard, r.Digest} }
 
 // width returns the number of features, or -1 if no row is retained.
 func (k *retainedRows) width() int {
@@ -122,7 +137,7 @@ func compareSampleHashes(a, b retainedRow) int {
 // add inserts a row into each list that it belongs to. It calls features and numbers only if
 // the row belongs to a list that stores them.
 func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
-	k.Worst = insertSorted(k.Worst, &r, MaxWorst, compareScores, func() { r.Features = features() })
+	k.addWorst(&r, func() { r.Features = features() })
 	r.Hash, r.Content, r.Reasons = "", nil, nil // the sample is not searched for duplicates, and not shown
 	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, func() {
 		if r.Features == nil {
@@ -130,6 +145,52 @@ func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
 		}
 		r.Numbers = numbers()
 	})
+}
+
+// addWorst inserts a row into Worst, and calls complete before unless it is nil. If Worst is
+// full, the row with the lowest score is left out among the rows beyond the first maxOfShard of
+// their shard or, if there are none, among all rows. What remains does not depend on the order
+// in which rows are added, because adding rows only moves a row further back.
+func (k *retainedRows) addWorst(r *retainedRow, complete func()) {
+	if k.perShard == nil {
+		k.perShard = map[shardID]int{}
+		for i := range k.Worst {
+			k.count(&k.Worst[i], 1)
+		}
+	}
+	if len(k.Worst) == MaxWorst && compareScores(k.Worst[MaxWorst-1], *r) <= 0 && (k.crowded == 0 || k.perShard[r.shardID()] >= maxOfShard) {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(k.Worst, *r, compareScores)
+	if complete != nil {
+		complete()
+	}
+	k.Worst = slices.Insert(k.Worst, at, *r)
+	k.count(r, 1)
+	last := len(k.Worst) - 1
+	if last < MaxWorst {
+		return
+	}
+	for k.crowded > 0 && k.perShard[k.Worst[last].shardID()] <= maxOfShard {
+		last--
+	}
+	k.count(&k.Worst[last], -1)
+	k.Worst = slices.Delete(k.Worst, last, last+1)
+}
+
+// count adds to the number of rows of the shard of a row.
+func (k *retainedRows) count(r *retainedRow, change int) {
+	before := k.perShard[r.shardID()]
+	after := before + change
+	switch {
+	case before <= maxOfShard && after > maxOfShard:
+		k.crowded++
+	case before > maxOfShard && after <= maxOfShard:
+		k.crowded--
+	}
+	if k.perShard[r.shardID()] = after; after == 0 {
+		delete(k.perShard, r.shardID())
+	}
 }
 
 // insertSorted inserts a row into a sorted list and keeps the first limit rows. It calls
@@ -148,7 +209,7 @@ func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b
 // merge adds the rows of the lists in others, and keeps only the first rows of each list.
 func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
-		k.Worst = insertSorted(k.Worst, &r, MaxWorst, compareScores, nil)
+		k.addWorst(&r, nil)
 	}
 	for _, r := range others.Sample {
 		k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, nil)

@@ -414,10 +414,6 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 // worstRows returns the indices of the retained rows with the highest scores, by the index of
 // the shard and the index of the row.
 func (w *ScoreSet) worstRows() map[int]map[int]int {
-	type shardID struct {
-		shard  string
-		digest uint64
-	}
 	at := map[shardID]map[int]int{}
 	for i, r := range w.retained.Worst {
 		id := shardID{r.Shard, r.Digest}

@@ -264,7 +264,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	hasReasons := slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Reasons != nil })
 	b := block{Title: "Inputs with the highest scores", Filter: true, By: map[int]string{}}
 	if n := len(a.HighestScoring); n < a.Inputs {
-		b.Lead = fmt.Sprintf("The first %s of %s. A file that is not among them can still have outliers: see the tables above, and %s.", display.Count(n), display.Count(a.Inputs), audit.Scores)
+		b.Lead = fmt.Sprintf("%s of %s. At most a third of them is from one file, if the others have enough. A file that is not among them can still have outliers: see the tables above, and %s.", display.Count(n), rows.Count(a.Inputs, "input"), audit.Scores)
 	}
 	var g grid
 	text := func(name string, get func(r audit.Row) string) {
