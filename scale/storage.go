@@ -403,7 +403,7 @@ func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, er
 	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o777); err != nil {
 		return "", err
 	}
-	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} {
+	for _, name := range []string{"scores.parquet", "duplicates.parquet", "audit.json", "report.html", "run.json"} {
 		if err := s.get(ctx, folder, name, func(other string) bool { return other == name }, dir); err != nil {
 			return "", err
 		}
@@ -419,7 +419,7 @@ func (s *storage) publish(ctx context.Context, dir, folder string) error {
 	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil
 	}
-	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // run.json comes last because it describes the other files
+	for _, name := range []string{"scores.parquet", "duplicates.parquet", "audit.json", "report.html", "run.json"} { // run.json comes last because it describes the other files
 		f, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // no rows were scored

@@ -96,7 +96,7 @@ func memoryRows(name string, b ood.Batch) Rows {
 					idx = append(idx, i)
 				}
 				batch := b.Select(idx)
-				if !yield(Batch{Rows: attach.Rows{Batch: batch}, Values: matcher.Values(inputsOf(batch))}, nil) {
+				if !yield(Batch{Rows: attach.Rows{Batch: batch}, Sketches: Sketches(inputsOf(batch)), Values: matcher.Values(inputsOf(batch))}, nil) {
 					return
 				}
 			}
@@ -700,7 +700,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"rows do not match", func(h *header, _ *columns) { h.Ranges = nil }},
 		{"rows do not match", func(h *header, _ *columns) { h.Calibration = -99 }},
 		{"rows do not match", func(h *header, _ *columns) { h.Calibration = 1 << 60 }},
-		{"it has 12 columns where this version of attach writes 9", func(h *header, _ *columns) { h.Task = "regression" }},
+		{"it has 14 columns where this version of attach writes 11", func(h *header, _ *columns) { h.Task = "regression" }},
 		{"rows do not match", func(h *header, _ *columns) { h.Widths = []sparseRanks{{}} }},
 		{"ranks do not match its 4 rows", func(h *header, _ *columns) { h.Ranks = sparseRanks{{1, 3}} }},
 		{"ranks do not match its 4 rows", func(h *header, _ *columns) { h.Ranks = sparseRanks{{10, 4}} }},
@@ -722,7 +722,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"its rows have different numbers of columns", func(h *header, _ *columns) { h.Retained.Sample[0].Numbers = floatList{1} }},
 		{"its columns do not match its header", func(h *header, _ *columns) { h.Profile = nil }},
 		{"its columns do not match its header", func(h *header, _ *columns) { h.Counts = nil }},
-		{"it has 12 columns where this version of attach writes 11", func(h *header, _ *columns) { h.Profiled = false }},
+		{"it has 14 columns where this version of attach writes 13", func(h *header, _ *columns) { h.Profiled = false }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Rows = 3 }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns[0].Slots[0] = 5 }},
 		{"counts of values do not match its 4 rows", func(h *header, _ *columns) { h.Counts.Columns = h.Counts.Columns[1:] }},
@@ -739,8 +739,12 @@ func TestOpenFileRefuses(t *testing.T) {
 		w := newWriter(&b, columns)
 		for range 4 {
 			for i, node := range columns.nodes {
-				if columns.names[i] == "input_hash" {
+				switch columns.names[i] {
+				case "input_hash":
 					w.addText(strings.Repeat("a", 32))
+					continue
+				case "input_sketch":
+					w.addText("")
 					continue
 				}
 				switch node.Type().Kind() {

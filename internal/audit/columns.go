@@ -8,6 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
+// sketchColumn is the column of sketches, which only this package reads.
+const sketchColumn = "input_sketch"
+
 // columns describes the columns of a file of scores, in order.
 type columns struct {
 	names       []string
@@ -19,18 +22,14 @@ type columns struct {
 // columns returns the columns of a file of scores with this identity.
 func (id Identity) columns() *columns {
 	c := &columns{index: map[string]int{}}
-	add := func(name string, node parquet.Node) {
-		c.index[name] = len(c.names)
-		c.fileColumns = append(c.fileColumns, len(c.names))
-		c.names, c.nodes = append(c.names, name), append(c.nodes, node)
-	}
-	text, number, flag := parquet.String(), parquet.Leaf(parquet.DoubleType), parquet.Leaf(parquet.BooleanType)
-	repeated := parquet.Encoded(text, &parquet.RLEDictionary)
+	add, text, repeated, number, flag := c.add, parquet.String(), repeatedText(), parquet.Leaf(parquet.DoubleType), parquet.Leaf(parquet.BooleanType)
 	add("key", text)
 	add("shard", repeated)
 	add("row", parquet.Int(64))
 	add("folder", repeated)
 	add("input_hash", text)
+	add(sketchColumn, parquet.Leaf(parquet.ByteArrayType))
+	add("used_in", repeated)
 	if id.Reading.Groups != "" {
 		add("group", repeated)
 	}
@@ -70,6 +69,15 @@ func (id Identity) columns() *columns {
 	return c
 }
 
+func (c *columns) add(name string, node parquet.Node) {
+	c.index[name] = len(c.names)
+	c.fileColumns = append(c.fileColumns, len(c.names))
+	c.names, c.nodes = append(c.names, name), append(c.nodes, node)
+}
+
+// repeatedText returns the node of a text that many rows share.
+func repeatedText() parquet.Node { return parquet.Encoded(parquet.String(), &parquet.RLEDictionary) }
+
 // subset selects columns by name. The result has no nodes, so it can only be read.
 func (c *columns) subset(names []string) *columns {
 	subset := &columns{names: names, index: map[string]int{}}
@@ -107,5 +115,5 @@ func (c *columns) schema() *parquet.Schema {
 	for _, name := range c.names {
 		root.fields = append(root.fields, fields[name])
 	}
-	return parquet.NewSchema("scores", root)
+	return parquet.NewSchema("rows", root)
 }

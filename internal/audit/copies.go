@@ -6,24 +6,40 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// Copies counts inputs with equal content.
+// Copies counts inputs with equal or nearly equal content.
 type Copies struct {
 	// Distinct is the number of different inputs. Repeated is the number of copies of
-	// earlier inputs.
+	// earlier inputs. Near is the number of these that are near copies.
 	Distinct int `json:"distinct"`
 	Repeated int `json:"repeated"`
+	Near     int `json:"near"`
 	// MostCopied lists the inputs with the most copies.
 	MostCopied []Copied `json:"most_copied"`
 }
 
-// Copied is an input that occurs several times.
+// String returns a sentence without a full stop.
+func (c *Copies) String() string {
+	kind := fmt.Sprintf("copies of an earlier one (%s exact, %s near)", display.Count(c.Repeated-c.Near), display.Count(c.Near))
+	switch c.Near {
+	case 0:
+		kind = "exact copies of an earlier one"
+	case c.Repeated:
+		kind = "near copies of an earlier one"
+	}
+	return fmt.Sprintf("%s of %s are %s; %s differ", display.Count(c.Repeated), rows.Count(c.Distinct+c.Repeated, "input"), kind, display.Count(c.Distinct))
+}
+
+// Copied is an input with copies.
 type Copied struct {
 	Inputs int      `json:"inputs"`
 	Keys   []string `json:"keys"` // keys of the first MaxCopyKeys inputs
@@ -37,28 +53,55 @@ const (
 	// hashBins is the number of bins that rows are sorted into by their hashes. There are
 	// many bins because the distinct rows of one bin must fit into memory.
 	hashBins = 128
-	// rowsPerBin is the number of consecutive rows that share a bin of copyFinder.copies.
-	rowsPerBin = 1 << 20
 
-	// hashRecordSize is the size of a hash, a row number, a rank, and a group number for each
-	// of Kinds. The ranks of labels follow. copyRecordSize is that of a row number and flags.
-	hashRecordSize = 16 + 8 + 4 + 4*kinds
-	copyRecordSize = 8 + 1
+	hashRecordSize = 16 + 8        // a hash and a row number
+	markRecordSize = 8 + 8 + 1 + 4 // a row number and a mark
+	flagRecordSize = 8 + 1         // a row number and its copy flags
+	// memberRecordSize is the size of the row numbers of the first row and of the row, a rank,
+	// and a group number for each of Kinds. The ranks of labels follow.
+	memberRecordSize = 8 + 8 + 4 + 4*kinds
 )
 
 // copyFinder finds rows that are copies of an earlier row.
 type copyFinder struct {
 	scores *ScoreSet
-	byHash spill
-	copies spill
+	dir    string
+	marks  rowValues[mark]   // of copies, and of the rows that they copy
+	flags  rowValues[byte]   // copy flags
 	ranks  calibrate.Ranks   // ranks of the distinct rows
 	labels []calibrate.Ranks // ranks of the labels of rows with distinct content or labels, by part
 	count  int               // number of rows that are copies
+	near   []nearRow         // near copies, in the order of their rows
 	// mostCopied holds the rows with the most copies, in falling order.
 	mostCopied []copySet
+}
 
-	flags []byte // copy flags of the rows in one bin of copies
-	bin   int    // number of this bin, counted from 1, or 0 if no bin was read yet
+// copyKind says how a row belongs to a group of copies.
+type copyKind byte
+
+const (
+	noCopy      copyKind = iota
+	firstOfCopy          // later rows copy it
+	exactCopy
+	nearCopy
+	mirroredCopy
+)
+
+// String returns the name of a kind in the column kind of the file of duplicates.
+func (k copyKind) String() string { return [...]string{"", "first", "exact", "near", "mirrored"}[k] }
+
+// mark says which row a row copies. The row that it copies may itself be a near copy of the
+// first row of the group.
+type mark struct {
+	first    int
+	kind     copyKind
+	distance float32
+}
+
+// nearRow is a near copy. Its mark holds the first row of its group.
+type nearRow struct {
+	row int
+	mark
 }
 
 // copySet describes equal rows.
@@ -75,37 +118,102 @@ const copyOfAny = 1
 func copyInKind(kind int) byte { return 2 << kind }
 
 // findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
-// the copies within each bin. It then sorts these copies into bins by row number.
+// the exact copies within each bin. Then it finds near copies among the distinct rows.
 func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
-	finder := &copyFinder{scores: w, ranks: calibrate.NewRanks(w.Calibration), labels: w.newLabelRanks(),
-		byHash: spill{dir: dir, size: hashRecordSize + 8*w.labelLists()}, copies: spill{dir: dir, size: copyRecordSize}}
-	defer finder.byHash.close()
+	finder := &copyFinder{scores: w, dir: dir, ranks: slices.Clone(w.ranks)}
+	for _, ranks := range w.labels {
+		finder.labels = append(finder.labels, slices.Clone(ranks))
+	}
+	finder.marks = rowValues[mark]{spill: spill{dir: dir, size: markRecordSize}, decode: decodeMark}
+	finder.flags = rowValues[byte]{spill: spill{dir: dir, size: flagRecordSize}, decode: func(record []byte, flags *byte) { *flags = record[0] }}
 	defer func() {
 		if err != nil {
 			finder.close()
 		}
 	}()
-	if err := finder.binByHash(ctx); err != nil {
-		return nil, err
-	}
-	known := map[rowhash.Hash]int{}
-	var list []firstOccurrence // the distinct rows of a bin
-	for i := range hashBins {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		clear(known)
-		if list, err = finder.findInBin(i, known, list[:0]); err != nil {
+	for _, step := range []func(context.Context) error{finder.findExact, finder.findNear, finder.flagCopies} {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return finder, nil
 }
 
-// binByHash sorts the rows into bins by hash.
-func (r *copyFinder) binByHash(ctx context.Context) error {
+func decodeMark(record []byte, m *mark) {
+	kind := copyKind(record[8])
+	if kind == firstOfCopy && m.kind != noCopy { // the row is itself a copy
+		return
+	}
+	*m = mark{int(binary.LittleEndian.Uint64(record)), kind, math.Float32frombits(binary.LittleEndian.Uint32(record[9:]))}
+}
+
+// addMark records that a row copies another, or that it is the first row of its group.
+func (r *copyFinder) addMark(row int, m mark) error {
+	record := binary.LittleEndian.AppendUint64(nil, uint64(m.first))
+	record = append(record, byte(m.kind))
+	return r.marks.set(row, binary.LittleEndian.AppendUint32(record, math.Float32bits(m.distance)))
+}
+
+// findExact marks rows with equal hashes.
+func (r *copyFinder) findExact(ctx context.Context) error {
+	byHash := spill{dir: r.dir, size: hashRecordSize}
+	defer byHash.close()
+	w, row := r.scores, 0
+	err := w.eachBlock(ctx, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
+		hashes, p := b.texts("input_hash"), b.numbers("p_value")
+		var record [hashRecordSize]byte
+		for i := range b.n {
+			if n, err := hex.Decode(record[:16], hashes[i][:min(len(hashes[i]), 32)]); err != nil || n != 16 || len(hashes[i]) != 32 {
+				return fmt.Errorf("%w: %.40q is not the hash of an input", ErrNotScores, hashes[i])
+			}
+			if rank := w.rank(p[i]); rank < 1 || rank > len(w.ranks) {
+				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
+			}
+			binary.LittleEndian.PutUint64(record[16:], uint64(row))
+			if err := byHash.add(int(record[0])%hashBins, record[:]); err != nil {
+				return err
+			}
+			row++
+		}
+		return nil
+	})
+	known := map[rowhash.Hash]int{} // first row with each hash of a bin
+	for i := range hashBins {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		clear(known)
+		err = byHash.each(i, func(record []byte) error { // rows in a bin keep their order
+			hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
+			first, again := known[hash]
+			if !again {
+				known[hash] = row
+				return nil
+			}
+			return cmp.Or(r.addMark(first, mark{first: first, kind: firstOfCopy}), r.addMark(row, mark{first: first, kind: exactCopy}))
+		})
+	}
+	return err
+}
+
+// firstOf returns the first row of the group of a row.
+func (r *copyFinder) firstOf(row int) int {
+	if at, found := slices.BinarySearchFunc(r.near, row, func(n nearRow, row int) int { return cmp.Compare(n.row, row) }); found {
+		return r.near[at].first
+	}
+	return row
+}
+
+// flagCopies counts the copies and sets their flags. It sorts the rows of groups of copies into
+// bins by the first row of their group.
+func (r *copyFinder) flagCopies(ctx context.Context) error {
+	if r.marks.empty() {
+		return nil
+	}
+	byFirst := spill{dir: r.dir, size: memberRecordSize + 8*r.scores.labelLists()}
+	defer byFirst.close()
 	w := r.scores
-	columns := []string{"input_hash", "p_value", "folder"}
+	columns := []string{"p_value", "folder"}
 	if w.Reading.Groups != "" {
 		columns = append(columns, "group")
 	}
@@ -132,13 +240,15 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 		return n
 	}
 	row := 0
-	return w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
-		hashes, p, folders := b.texts("input_hash"), b.numbers("p_value"), b.texts("folder")
-		shard := numberOf(shardKind, []byte(b.name))
-		record := make([]byte, 16, r.byHash.size)
-		for i := range b.n {
-			if n, err := hex.Decode(record, hashes[i][:min(len(hashes[i]), 32)]); err != nil || n != 16 || len(hashes[i]) != 32 {
-				return fmt.Errorf("%w: %.40q is not the hash of an input", ErrNotScores, hashes[i])
+	err := w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
+		marks, err := r.marks.of(row, b.n)
+		if err != nil {
+			return err
+		}
+		p, folders, shard := b.numbers("p_value"), b.texts("folder"), numberOf(shardKind, []byte(b.name))
+		for i, m := range marks {
+			if m.kind == noCopy {
+				continue
 			}
 			groups := [kinds]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
 			if w.Reading.Groups != "" {
@@ -147,138 +257,107 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 			if w.Task == attach.Classification {
 				groups[classKind] = uint32(int32(b.numbers("class")[i]))
 			}
-			rank := w.rank(p[i])
-			if rank < 1 || rank > len(r.ranks) {
-				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
-			}
 			groups[labelKind] = w.labelNumber(b, i)
-			encoded := binary.LittleEndian.AppendUint64(record, uint64(row))
-			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(rank))
+			first := r.firstOf(m.first)
+			record := binary.LittleEndian.AppendUint64(nil, uint64(first))
+			record = binary.LittleEndian.AppendUint64(record, uint64(row+i))
+			record = binary.LittleEndian.AppendUint32(record, uint32(w.rank(p[i])))
 			for _, n := range groups {
-				encoded = binary.LittleEndian.AppendUint32(encoded, n)
+				record = binary.LittleEndian.AppendUint32(record, n)
 			}
 			for list := range w.labelLists() {
 				part, rank, err := w.labelOf(b, list, i)
 				if err != nil {
 					return err
 				}
-				encoded = binary.LittleEndian.AppendUint32(encoded, uint32(part))
-				encoded = binary.LittleEndian.AppendUint32(encoded, uint32(rank))
+				record = binary.LittleEndian.AppendUint32(record, uint32(part))
+				record = binary.LittleEndian.AppendUint32(record, uint32(rank))
 			}
-			if err := r.byHash.add(int(record[0])%hashBins, encoded); err != nil {
+			if err := byFirst.add(first%hashBins, record); err != nil {
 				return err
 			}
-			row++
 		}
+		row += b.n
 		return nil
 	})
-}
-
-// firstOccurrence is the first row with its hash.
-type firstOccurrence struct {
-	row         int
-	groups      [kinds]uint32
-	laterCopies *laterCopies // nil until a copy is found
-}
-
-// laterCopies describes the rows that equal a firstOccurrence. Its copySet also contains
-// the first row itself.
-type laterCopies struct {
-	copySet
-	groups [kinds]map[uint32]bool // for each kind, the groups of the copies, except that of the first row
-}
-
-// findInBin finds the copies in one bin of byHash. Rows in a bin keep their order, so the
-// first row with a hash is the original. The caller passes an empty map and an empty list,
-// so that their memory is reused for the next bin.
-func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstOccurrence) ([]firstOccurrence, error) {
-	err := r.byHash.each(bin, func(record []byte) error {
-		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
-		var groups [kinds]uint32
-		for k := range groups {
-			groups[k] = binary.LittleEndian.Uint32(record[28+4*k:])
+	for bin := range hashBins {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
 		}
-		at, again := known[hash]
-		if !again {
-			known[hash] = len(list)
-			list = append(list, firstOccurrence{row: row, groups: groups})
-			r.ranks[binary.LittleEndian.Uint32(record[24:])-1]++
-			r.addLabels(record)
+		err = r.flagBin(&byFirst, bin)
+	}
+	return err
+}
+
+// copyGroup describes the rows of a group of copies that were read.
+type copyGroup struct {
+	copySet
+	groups [kinds]map[uint32]bool // for each kind, the groups of the rows
+}
+
+// flagBin sets the flags of the copies in one bin. Rows in a bin keep their order.
+func (r *copyFinder) flagBin(byFirst *spill, bin int) error {
+	known := map[uint64]*copyGroup{}
+	err := byFirst.each(bin, func(record []byte) error {
+		first, row := binary.LittleEndian.Uint64(record), int(binary.LittleEndian.Uint64(record[8:]))
+		g := known[first]
+		if g == nil {
+			g = &copyGroup{}
+			known[first] = g
+		}
+		var flags byte
+		if g.count > 0 {
+			flags = copyOfAny
+			r.count++
+			rank := binary.LittleEndian.Uint32(record[16:]) - 1
+			if r.ranks[rank]--; r.ranks[rank] < 0 {
+				return fmt.Errorf("%w: its ranks do not match its p-values", ErrNotScores)
+			}
+		}
+		if g.count++; len(g.rows) < MaxCopyKeys {
+			g.rows = append(g.rows, row)
+		}
+		for k := range g.groups {
+			if g.groups[k] == nil {
+				g.groups[k] = map[uint32]bool{}
+			}
+			if n := binary.LittleEndian.Uint32(record[20+4*k:]); g.groups[k][n] {
+				flags |= copyInKind(k)
+			} else {
+				g.groups[k][n] = true
+			}
+		}
+		if flags&copyInKind(labelKind) != 0 {
+			r.dropLabels(record)
+		}
+		if flags == 0 {
 			return nil
 		}
-		s := &list[at]
-		if s.laterCopies == nil {
-			s.laterCopies = &laterCopies{copySet: copySet{1, []int{s.row}}}
-		}
-		m := s.laterCopies
-		if m.count++; len(m.rows) < MaxCopyKeys {
-			m.rows = append(m.rows, row)
-		}
-		r.count++
-		flags := byte(copyOfAny)
-		for k, n := range groups {
-			if n == s.groups[k] || m.groups[k][n] {
-				flags |= copyInKind(k)
-				continue
-			}
-			if m.groups[k] == nil {
-				m.groups[k] = map[uint32]bool{}
-			}
-			m.groups[k][n] = true
-		}
-		if flags&copyInKind(labelKind) == 0 {
-			r.addLabels(record)
-		}
-		return r.copies.add(row/rowsPerBin, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), flags))
+		return r.flags.set(row, []byte{flags})
 	})
-	for _, s := range list {
-		if s.laterCopies != nil {
-			r.mostCopied = append(r.mostCopied, s.laterCopies.copySet)
-		}
+	for _, g := range known {
+		r.mostCopied = append(r.mostCopied, g.copySet)
 	}
 	slices.SortFunc(r.mostCopied, func(a, b copySet) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rows[0], b.rows[0]))
 	})
 	r.mostCopied = slices.Clone(r.mostCopied[:min(len(r.mostCopied), maxMostCopied)])
-	return list, err
+	return err
 }
 
-// addLabels counts the labels of a row.
-func (r *copyFinder) addLabels(record []byte) {
+// dropLabels takes the labels of a copy out of the distinct ones.
+func (r *copyFinder) dropLabels(record []byte) {
 	for list := range r.scores.labelLists() {
-		encoded := record[hashRecordSize+8*list:]
+		encoded := record[memberRecordSize+8*list:]
 		from, _ := r.scores.partsOf(list)
 		if part := int32(binary.LittleEndian.Uint32(encoded)); part >= 0 {
-			r.labels[from+int(part)][binary.LittleEndian.Uint32(encoded[4:])]++
+			r.labels[from+int(part)][binary.LittleEndian.Uint32(encoded[4:])]--
 		}
 	}
 }
 
-// close removes the temporary file of copies.
-func (r *copyFinder) close() { r.copies.close() }
-
-// flagsOf returns the copy flags of n rows that begin at row. Callers go through the rows
-// in order, because only one bin is in memory.
-func (r *copyFinder) flagsOf(row, n int) ([]byte, error) {
-	var flags []byte
-	for len(flags) < n {
-		at := row + len(flags)
-		if bin := at/rowsPerBin + 1; bin != r.bin {
-			if r.flags == nil {
-				r.flags = make([]byte, min(rowsPerBin, r.scores.ranks.Rows()))
-			}
-			clear(r.flags)
-			r.bin = bin
-			err := r.copies.each(bin-1, func(record []byte) error {
-				r.flags[binary.LittleEndian.Uint64(record)%rowsPerBin] = record[8]
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		begin := at % rowsPerBin
-		flags = append(flags, r.flags[begin:min(begin+n-len(flags), len(r.flags))]...)
-	}
-	return flags, nil
+// close removes the temporary files.
+func (r *copyFinder) close() {
+	r.marks.close()
+	r.flags.close()
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -59,7 +58,7 @@ func TestCopies(t *testing.T) {
 	seen, keys := map[string]bool{}, map[string][]string{}
 	distinct, row := calibrate.NewRanks(w.Calibration), 0
 	err = w.eachBlock(context.Background(), w.columns(), func(b block) error {
-		flags, err := found.flagsOf(row, b.n)
+		flags, err := found.flags.of(row, b.n)
 		if err != nil {
 			return err
 		}
@@ -121,6 +120,7 @@ func TestCopies(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil || string(firstJSON) != string(secondJSON) {
 		t.Errorf("other parts, another audit: %v", err)
 	}
+	found.close()
 	if leftover, err := os.ReadDir(dir); err != nil || len(leftover) > 0 {
 		t.Errorf("%v is left behind, %v", leftover, err)
 	}
@@ -150,7 +150,7 @@ func TestCopiesCountOnce(t *testing.T) {
 // TestSpill checks that records are read back in order, from memory and from the file.
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
-	s := spill{dir: dir, size: copyRecordSize}
+	s := spill{dir: dir, size: flagRecordSize}
 	const n = 3*chunkRecords + 5
 	for i := range n {
 		for bin := range 3 {
@@ -165,7 +165,7 @@ func TestSpill(t *testing.T) {
 	for bin := range 3 {
 		i := 0
 		err := s.each(bin, func(b []byte) error {
-			if len(b) != copyRecordSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
+			if len(b) != flagRecordSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
 				return fmt.Errorf("%v at %d of %d", b, i, bin)
 			}
 			i++
@@ -179,33 +179,8 @@ func TestSpill(t *testing.T) {
 	if leftover, _ := os.ReadDir(dir); len(leftover) > 0 {
 		t.Errorf("%v is left behind", leftover)
 	}
-	if err := (&spill{dir: filepath.Join(dir, "none"), size: copyRecordSize}).add(0, make([]byte, chunkRecords*copyRecordSize)); err == nil {
+	if err := (&spill{dir: filepath.Join(dir, "none"), size: flagRecordSize}).add(0, make([]byte, chunkRecords*flagRecordSize)); err == nil {
 		t.Error("a folder that is not there is no error")
-	}
-}
-
-// BenchmarkFindCopies measures findInBin on a million rows. Half of the rows are equal.
-func BenchmarkFindCopies(b *testing.B) {
-	s := spill{dir: b.TempDir(), size: hashRecordSize}
-	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir(), size: copyRecordSize}}
-	defer r.close()
-	defer r.byHash.close()
-	for i := range 1_000_000 {
-		record := make([]byte, hashRecordSize)
-		if i%2 == 0 {
-			record[0], record[1], record[2], record[3] = byte(i), byte(i>>8), byte(i>>16), 1
-		}
-		record[16], record[17], record[18], record[24] = byte(i), byte(i>>8), byte(i>>16), 1
-		if err := r.byHash.add(int(record[0])%hashBins, record); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		for bin := range hashBins {
-			if _, err := r.findInBin(bin, map[rowhash.Hash]int{}, nil); err != nil {
-				b.Fatal(err)
-			}
-		}
 	}
 }
 
@@ -258,13 +233,13 @@ func TestNotes(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	a := &Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
-		Copies: &Copies{Distinct: 998, Repeated: 2}, Duplicates: [][]string{{"a", "b"}, {"c", "d"}}}
+		Copies: &Copies{Distinct: 998, Repeated: 2, Near: 1}}
 	a.Calibration = 999
 	a.addNotes()
 	all := strings.Join(a.Notes, "\n")
 	for _, want := range []string{
 		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",
-		"Among the 4 highest scores, 2 groups of inputs are near duplicates. Each input counts, unless it is an exact copy.",
+		"2 of 1,000 inputs are copies of an earlier one (1 exact, 1 near); 998 differ. Copies are not independent evidence",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is missing in\n%s", want, all)

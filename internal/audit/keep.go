@@ -31,9 +31,6 @@ type retainedRow struct {
 	SampleHash uint64    `json:"drawn"` // hash of the key; the sample keeps the smallest hashes
 	// Features are the features that the model computes from the row.
 	Features floatList `json:"features"`
-	// Hash and Content describe the input before the model reads it.
-	Hash    string  `json:"hash,omitempty"`
-	Content Content `json:"content,omitempty"`
 	// Shown is the picture or text of the row, or nil.
 	Shown *Shown `json:"shown,omitempty"`
 	// Reasons are the first reasons of a row with a high score. Numbers are the numbers of the
@@ -138,7 +135,7 @@ func compareSampleHashes(a, b retainedRow) int {
 // the row belongs to a list that stores them.
 func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
 	k.addWorst(&r, func() { r.Features = features() })
-	r.Hash, r.Content, r.Reasons = "", nil, nil // the sample is not searched for duplicates, and not shown
+	r.Reasons = nil // the sample is not shown
 	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, func() {
 		if r.Features == nil {
 			r.Features = features()

@@ -25,11 +25,14 @@ type Selection struct {
 }
 
 // ListedColumns returns the names of the values of a listed input, and zero values: strings,
-// ints, float64s and bools. The names are those of the file of scores, the reasons if they were
+// ints, float64s and bools. The names are those of the file of scores without the sketch, the reasons if they were
 // asked for, and the nearest fit row of an input with one of the highest scores.
 func (w *ScoreSet) ListedColumns() (names []string, zero []any) {
 	c := w.columns()
-	for _, node := range c.nodes {
+	for j, node := range c.nodes {
+		if c.names[j] == sketchColumn {
+			continue
+		}
 		var value any = 0.0
 		switch node.Type().Kind() {
 		case parquet.ByteArray:
@@ -39,9 +42,8 @@ func (w *ScoreSet) ListedColumns() (names []string, zero []any) {
 		case parquet.Boolean:
 			value = false
 		}
-		zero = append(zero, value)
+		names, zero = append(names, c.names[j]), append(zero, value)
 	}
-	names = c.names
 	if w.hasReasons() {
 		names, zero = append(names, "reasons"), append(zero, "")
 	}
@@ -142,6 +144,9 @@ func Within(path, folder string) bool {
 func (w *ScoreSet) listedRow(b block, i int, discovered map[string]func(i int) bool, worst map[int]int) []any {
 	row := make([]any, 0, len(b.cells)+2)
 	for j, c := range b.cells {
+		if b.names[j] == sketchColumn {
+			continue
+		}
 		switch b.nodes[j].Type().Kind() {
 		case parquet.Boolean:
 			row = append(row, discovered[b.names[j]](i))

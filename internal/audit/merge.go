@@ -235,14 +235,18 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 // Results returns the results of the set, and writes no scores. It creates temporary files in
 // dir.
 func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
-	return w.results(ctx, dir, func(*tally, block) error { return nil }, func() error { return nil })
+	copies, err := w.findCopies(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer copies.close()
+	return w.results(ctx, copies, func(*tally, block) error { return nil }, func() error { return nil })
 }
 
-// WriteScores writes all rows to one file of scores and returns the results. It creates
-// temporary files in dir.
-func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
+// writeScores writes all rows to one file of scores and returns the results.
+func (w *ScoreSet) writeScores(ctx context.Context, to io.Writer, copies *copyFinder) (*Audit, error) {
 	out := newWriter(to, w.columns())
-	return w.results(ctx, dir, func(t *tally, b block) error {
+	return w.results(ctx, copies, func(t *tally, b block) error {
 		discovered := w.discoveryColumns(t.a, b)
 		for i := range b.n {
 			for j, c := range b.cells {
@@ -276,12 +280,7 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 
 // results returns the results of the set. It calls write with each block of rows, and close
 // after the last one.
-func (w *ScoreSet) results(ctx context.Context, dir string, write func(*tally, block) error, close func() error) (*Audit, error) {
-	copies, err := w.findCopies(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer copies.close()
+func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, write func(*tally, block) error, close func() error) (*Audit, error) {
 	t, err := w.newTally(copies)
 	if err != nil {
 		return nil, err
@@ -298,15 +297,19 @@ func (w *ScoreSet) results(ctx context.Context, dir string, write func(*tally, b
 	if err != nil {
 		return nil, err
 	}
-	return t.finish(ctx)
+	return t.finish()
 }
 
-// Scores is the name of the file of scores of a finished audit. OpenFile reads it.
-const Scores = "scores.parquet"
+// Scores is the name of the file of scores of a finished audit. OpenFile reads it. Duplicates is
+// the name of the file of copies.
+const (
+	Scores     = "scores.parquet"
+	Duplicates = "duplicates.parquet"
+)
 
-// Finish joins files of scores. It writes Scores, audit.json, report.html and run.json to
-// dir, which it creates if necessary. Earlier results in dir stay until all four files are
-// on disk, so files may include the earlier Scores. The function page writes report.html,
+// Finish joins files of scores. It writes Scores, Duplicates, audit.json, report.html and
+// run.json to dir, which it creates if necessary. Earlier results in dir stay until all files
+// are on disk, so files may include the earlier Scores. The function page writes report.html,
 // and note is the content of run.json.
 //
 // If look is not nil, the rows with the highest scores are shown in the report.
@@ -323,12 +326,18 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
+	copies, err := joined.findCopies(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer copies.close()
 	var results []*atomicfile.File
 	for _, result := range []struct {
 		name  string
 		write func(w io.Writer) error
 	}{
-		{Scores, func(w io.Writer) (err error) { a, err = joined.WriteScores(ctx, w, dir); return err }},
+		{Scores, func(w io.Writer) (err error) { a, err = joined.writeScores(ctx, w, copies); return err }},
+		{Duplicates, func(w io.Writer) error { return copies.write(ctx, w) }},
 		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
 		{"run.json", func(w io.Writer) error { return WriteJSON(w, note) }},

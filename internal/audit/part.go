@@ -123,9 +123,11 @@ func (w *writer) addNumber(x float64) { w.add(parquet.DoubleValue(x)) }
 
 func (w *writer) addInteger(n int) { w.add(parquet.Int64Value(int64(n))) }
 
-func (w *writer) addText(s string) {
+func (w *writer) addText(s string) { w.addBytes([]byte(strings.ToValidUTF8(s, "\ufffd"))) }
+
+func (w *writer) addBytes(b []byte) {
 	at := len(w.texts)
-	w.texts = append(w.texts, strings.ToValidUTF8(s, "\ufffd")...)
+	w.texts = append(w.texts, b...)
 	w.add(parquet.ByteArrayValue(w.texts[at:len(w.texts):len(w.texts)]))
 }
 
@@ -155,18 +157,18 @@ func (w *writer) writeBatch() error {
 	return w.w.Flush()
 }
 
+// close writes the last rows and a header.
 func (w *writer) close(h header) error {
-	if err := w.writeBatch(); err != nil {
-		return err
-	}
 	encoded, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
 	w.w.SetKeyValueMetadata(headerKey, string(encoded))
 	w.w.SetKeyValueMetadata(sumKey, checksum(encoded))
-	return w.w.Close()
+	return w.closeRows()
 }
+
+func (w *writer) closeRows() error { return cmp.Or(w.writeBatch(), w.w.Close()) }
 
 // Part holds scored rows of one or more shards, as a Parquet file in memory.
 type Part struct {

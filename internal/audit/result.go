@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -15,7 +14,6 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/schema"
 )
@@ -44,7 +42,6 @@ type Audit struct {
 	Shards         []Shard       `json:"shards"`
 	HighestScoring []Row         `json:"highest_scoring"`
 	Copies         *Copies       `json:"copies,omitempty"` // nil if all inputs differ
-	Duplicates     [][]string    `json:"duplicates,omitempty"`
 	// Schema compares the columns of the inputs with those of the fit rows. It is nil if the
 	// .attach file has no profile.
 	Schema *schema.Summary `json:"schema,omitempty"`
@@ -445,7 +442,7 @@ func (t *tally) registerCopies() {
 	if t.copies.count == 0 {
 		return
 	}
-	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count}
+	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count, Near: len(t.copies.near)}
 	for _, set := range t.copies.mostCopied {
 		entry := Copied{set.count, make([]string, len(set.rows))}
 		for i, row := range set.rows {
@@ -496,7 +493,7 @@ func (t *tally) add(b block) error {
 	known, contained := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
 	given := make([]givenRank, len(t.labels))
 	shard := t.group(groupKey{kind: shardKind, name: b.name}, "")
-	copyFlags, err := t.copies.flagsOf(t.nextRow, b.n)
+	copyFlags, err := t.copies.flags.of(t.nextRow, b.n)
 	if err != nil {
 		return err
 	}
@@ -751,7 +748,7 @@ func (t *tally) newRow(b block, i int, discovery bool) Row {
 }
 
 // finish computes the results that need the counts of all rows.
-func (t *tally) finish(ctx context.Context) (*Audit, error) {
+func (t *tally) finish() (*Audit, error) {
 	a := t.a
 	if err := t.boundOutliers(); err != nil {
 		return nil, err
@@ -767,9 +764,6 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	}
 	a.folders = t.folders()
 	if err := t.compareClasses(); err != nil {
-		return nil, err
-	}
-	if err := t.findDuplicates(ctx); err != nil {
 		return nil, err
 	}
 	t.setSchema()
@@ -963,26 +957,6 @@ func (t *tally) compareClasses() error {
 	return nil
 }
 
-// findDuplicates finds near duplicates among the rows with the highest scores. Near
-// duplicates have features that are closer to each other than is usual in a sample of all
-// rows. They also have similar content. Features are not sufficient, because a model can
-// map different inputs, especially outliers, to nearly equal features.
-func (t *tally) findDuplicates(ctx context.Context) error {
-	reference, err := duplicates.New(ctx, features(t.scores.retained.Sample))
-	if err != nil {
-		return err
-	}
-	groups, err := reference.Groups(ctx, features(t.scores.retained.Worst), func(i, j int) bool { return t.scores.retained.Worst[i].nearDuplicateOf(t.scores.retained.Worst[j]) })
-	for _, g := range groups {
-		var keys []string
-		for _, i := range g {
-			keys = append(keys, t.a.HighestScoring[i].Key)
-		}
-		t.a.Duplicates = append(t.a.Duplicates, keys)
-	}
-	return err
-}
-
 // features returns a matrix with the features of each row.
 func features(list []retainedRow) blas32.General {
 	if len(list) == 0 {
@@ -1091,21 +1065,10 @@ func (a *Audit) hasOutliers(p Place) bool {
 // results.
 func (a *Audit) addNotes() {
 	add := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
-	countAre := func(n int, singular string) string {
-		if n == 1 {
-			return rows.Count(n, singular) + " is"
-		}
-		return rows.Count(n, singular) + " are"
-	}
 	a.used.notes(a, add)
 	a.cautions = len(a.Notes)
 	if c := a.Copies; c != nil {
-		verb := " exact copies"
-		if c.Repeated == 1 {
-			verb = " an exact copy"
-		}
-		add("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
-			countAre(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
+		add("%v. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. %s lists them.", c, Duplicates)
 	}
 	a.noteColumns(add)
 	draws := "on average over draws of calibration rows and audited inputs"
@@ -1124,12 +1087,9 @@ func (a *Audit) addNotes() {
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
 		add("Storey's procedure, which estimates the number of inliers, makes %s at the same rate: the inputs with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
 	}
-	add("The guarantee does not hold if many inputs are near copies of each other, such as frames of a video, or if the model or the detector was trained on the calibration rows.")
+	add("The guarantee does not hold if many inputs depend on each other and are not recognised as copies, such as paraphrases and later frames of a video, or if the model or the detector was trained on the calibration rows.")
 	if a.HeldOut == rows.SplitOff {
 		add("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
-	}
-	if n := len(a.Duplicates); n > 0 {
-		add("Among the %d highest scores, %s near duplicates. Each input counts, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "1 group of inputs is", false: rows.Count(n, "group") + " of inputs are"}[n == 1])
 	}
 	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
 		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)

@@ -34,7 +34,7 @@ type Rows struct {
 // Batch is a batch of audited rows with the outputs of the model.
 type Batch struct {
 	attach.Rows
-	Contents []Content // one element per row; nil if the rows are features
+	Sketches [][]byte // one element per row; nil if the rows are features
 	// Values holds the values of the columns if Identity.Profiled is set.
 	Values schema.Values
 }
@@ -267,8 +267,8 @@ func firstRows(b Batch, n int) Batch {
 	for i := range idx {
 		idx[i] = i
 	}
-	if b.Batch = b.Batch.Select(idx); b.Contents != nil {
-		b.Contents = b.Contents[:n]
+	if b.Batch = b.Batch.Select(idx); b.Sketches != nil {
+		b.Sketches = b.Sketches[:n]
 	}
 	if b.Values.Len() > 0 {
 		b.Values = b.Values.Slice(0, n)
@@ -311,17 +311,20 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 	}
 	labels := s.givenLabels(batch, predictions)
 	w, current, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
+	used := part.Used.add(s.samples, batch.Batch)
 	for i, p := range predictions {
 		key, folder, number := r.Name(at + i)
-		hash, content := hashes[i].String(), Content(nil)
-		if batch.Contents != nil {
-			content = batch.Contents[i]
+		var sketch []byte
+		if batch.Sketches != nil {
+			sketch = batch.Sketches[i]
 		}
 		w.addText(key)
 		w.addText(current.Shard)
 		w.addInteger(number)
 		w.addText(folder)
-		w.addText(hash)
+		w.addText(hashes[i].String())
+		w.addBytes(sketch)
+		w.addText(used[i])
 		if s.Reading.Groups != "" {
 			w.addText(groups[i])
 		}
@@ -377,14 +380,13 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			return err
 		}
 		current.Digest += rowDigest(at+i, rows.Row(batch.Features, i))
-		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Hash: hash, Content: content, Reasons: reasonTexts}, func() floatList {
+		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Reasons: reasonTexts}, func() floatList {
 			return slices.Clone(floatList(rows.Row(batch.Features, i)))
 		}, func() floatList { return batch.Values.Numbers(i) })
 		if err := w.endRow(); err != nil {
 			return err
 		}
 	}
-	part.Used.add(s.samples, batch.Batch)
 	current.End = at + len(predictions)
 	part.rows += len(predictions)
 	part.incomplete = false

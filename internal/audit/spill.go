@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -24,6 +25,9 @@ type bin struct {
 
 // chunkRecords is the number of records that are written to the file at a time.
 const chunkRecords = 1 << 8
+
+// empty reports whether there is no record.
+func (s *spill) empty() bool { return s.bins == nil }
 
 // add appends a record to a bin.
 func (s *spill) add(index int, content []byte) error {
@@ -78,6 +82,49 @@ func (s *spill) each(index int, use func(content []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// rowsPerBin is the number of consecutive rows that share a bin of rowValues.
+const rowsPerBin = 1 << 16
+
+// rowValues holds values of some rows. One bin of rows is in memory.
+type rowValues[T any] struct {
+	spill
+	decode func(record []byte, value *T) // decodes the record after the row number
+	values []T                           // values of the rows in the bin
+	bin    int                           // number of this bin, counted from 1, or 0 if none was read
+}
+
+// set adds a record of a row. If a row has several, decode gets one after another.
+func (r *rowValues[T]) set(row int, record []byte) error {
+	r.bin = 0
+	return r.add(row/rowsPerBin, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), record...))
+}
+
+// of returns the values of n rows that begin at row. A row without a record has the zero value.
+// Callers go through the rows in order, because only one bin is in memory.
+func (r *rowValues[T]) of(row, n int) ([]T, error) {
+	var list []T
+	for len(list) < n {
+		at := row + len(list)
+		if bin := at/rowsPerBin + 1; bin != r.bin {
+			if r.values == nil {
+				r.values = make([]T, rowsPerBin)
+			}
+			clear(r.values)
+			r.bin = bin
+			err := r.each(bin-1, func(record []byte) error {
+				r.decode(record[8:], &r.values[binary.LittleEndian.Uint64(record)%rowsPerBin])
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		begin := at % rowsPerBin
+		list = append(list, r.values[begin:min(begin+n-len(list), rowsPerBin)]...)
+	}
+	return list, nil
 }
 
 // close removes the temporary file.

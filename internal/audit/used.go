@@ -26,13 +26,18 @@ func samplesOf(c attach.Calibration) hashSamples {
 	}}
 }
 
-// add counts the rows of a batch whose hashes are in s.
-func (u *usedCounts) add(s hashSamples, b ood.Batch) {
-	for _, h := range rowhash.Of(b, s.hashed) {
-		for i := range u {
-			u[i].Add(s.rows[i], h.Number())
+// add counts the rows of a batch whose hashes are in s. It returns where each row was used:
+// fit, calibration, or an empty string.
+func (u *usedCounts) add(s hashSamples, b ood.Batch) []string {
+	used := make([]string, b.Len())
+	for row, h := range rowhash.Of(b, s.hashed) {
+		for i, name := range []string{"fit", "calibration"} {
+			if u[i].Add(s.rows[i], h.Number()) {
+				used[row] = name
+			}
 		}
 	}
+	return used
 }
 
 func (u *usedCounts) merge(others usedCounts) {

@@ -51,8 +51,8 @@ func auditCommand(pipeline Pipeline) *cli.Command {
 		Name:      "audit",
 		Usage:     "find out-of-distribution inputs in a large data set",
 		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr 0.1]\nattach audit DIR [--fdr 0.2] [--list clean] [-o FILE]",
-		Description: "Scores every input and writes scores.parquet (a row each), audit.json (how many inputs do not belong, with guarantees) and report.html to DIR. Discoveries are the inputs called outliers: on average, at most the fraction --fdr of them is false.\n\n" +
-			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach audit DIR` answers from a finished audit, without the model and the inputs. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees, and docs/reference/json.md the keys of audit.json.",
+		Description: "Scores every input and writes scores.parquet (a row each), duplicates.parquet (copies), audit.json (how many inputs do not belong, with guarantees) and report.html to DIR. Discoveries are the inputs called outliers: on average, at most the fraction --fdr of them is false.\n\n" +
+			"Memory hardly grows with the number of inputs. After an interruption, the same command continues. `attach audit DIR` answers from a finished audit, without the model and the inputs. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees, and docs/reference/json.md the keys of audit.json.",
 		CustomHelpTemplate: `# which of these inputs are no digits?
 attach audit digits_resnet.attach --x digits_test.npz --x letters.npz -o audit
 # fail a CI job if outliers are proven
@@ -81,7 +81,7 @@ func (f *auditFlags) flags() {
 	unfinished := conflict{when: func() bool { return !f.isFinished() }, reason: "needs the folder of a finished audit, not a .attach file"}
 	scoring := join(table{
 		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, unless: f.isFinished, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated; required with M.attach"},
-		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names near duplicates among them, and the report the nearest one of the highest scores; may be repeated"},
+		{name: "fitted", dest: (*inputList)(&f.engineOptions.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names those nearly equal to an input, and the report the nearest one of the highest scores; may be repeated"},
 		{name: "every", dest: &f.engineOptions.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, withoutModel}},
 		{name: "limit", dest: &f.engineOptions.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
 		{name: "explain", dest: &f.engineOptions.Explain, usage: "say which columns, regions of images or words raised the highest scores, at most 200; takes about 6 to 560 predictions for each; images need --fitted, and URLs are left out", conflicts: []conflict{asFeatures, withoutModel}},
@@ -190,11 +190,7 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 		line("warning", "%s", caution)
 	}
 	if c := a.Copies; c != nil {
-		verb := "are exact copies"
-		if c.Repeated == 1 {
-			verb = "is an exact copy"
-		}
-		line("copies", "%s %s of another, and %s differ; all figures hold whether copies count or not", rows.Count(c.Repeated, "input"), verb, display.Count(c.Distinct))
+		line("copies", "%v; all figures hold whether these copies count or not", c)
 	}
 	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
 	suffix := ""

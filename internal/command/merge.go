@@ -14,7 +14,7 @@ type mergeFlags struct {
 func mergeCommand() *cli.Command {
 	f := &mergeFlags{}
 	f.table = join(f.rateOptions(), table{
-		{name: "o", dest: &f.out, usage: "DIR: folder to write scores.parquet, audit.json and report.html to, or FILE of --list; without it, results are only printed"},
+		{name: "o", dest: &f.out, usage: "DIR: folder to write the merged audit to, or FILE of --list; without it, results are only printed"},
 		f.failIfOption(),
 	}.inGroup(groupOutput), f.listOptions())
 	return f.command(cli.Command{

@@ -42,7 +42,7 @@ func Audit(a *audit.Audit) Page {
 		fact(value, noun+label)
 	}
 	if c := a.Copies; c != nil {
-		fact(display.Count(c.Repeated), fmt.Sprintf("exact copies of another input; %s inputs differ", display.Count(c.Distinct)))
+		fact(display.Count(c.Repeated), fmt.Sprintf("copies of an earlier input, %s of them near copies; %s inputs differ", display.Count(c.Near), display.Count(c.Distinct)))
 	}
 	count(a.Outliers, "outlier", fmt.Sprintf(" at least (%s of the inputs), with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
 	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
@@ -82,7 +82,9 @@ func Audit(a *audit.Audit) Page {
 	if len(a.Intervals) > 0 {
 		p.blocks = append(p.blocks, intervalsBlock(a))
 	}
-	p.blocks = append(p.blocks, copyBlocks(a)...)
+	if a.Copies != nil {
+		p.blocks = append(p.blocks, copyBlock(a.Copies))
+	}
 	p.blocks = append(p.blocks, reproductionBlock(a))
 	return p
 }
@@ -530,20 +532,12 @@ func reasonBlock(a *audit.Audit, columns []verdict) *block {
 	return &b
 }
 
-// copyBlocks shows exact copies and near duplicates.
-func copyBlocks(a *audit.Audit) (list []block) {
-	if c := a.Copies; c != nil {
-		var g grid
-		g.addText("inputs", mapSlice(c.MostCopied, func(copied audit.Copied) string { return strings.Join(mapSlice(copied.Keys, shorten), ", ") }))
-		g.addNumbers("copies", "number of equal inputs", mapSlice(c.MostCopied, func(copied audit.Copied) float64 { return float64(copied.Inputs) }), formatWhole)
-		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Equal inputs, those with the most copies first, with up to %d of their names. Copies have equal values in the column input_hash of %s.", audit.MaxCopyKeys, audit.Scores), Tables: []grid{g}})
-	}
-	if len(a.Duplicates) > 0 {
-		var g grid
-		g.addText("inputs", mapSlice(a.Duplicates, func(keys []string) string { return strings.Join(mapSlice(keys, shorten), ", ") }))
-		list = append(list, block{Title: "Near duplicates", Lead: "Inputs with high scores whose content and features are nearly equal to those of the first input in their line. Each input counts, unless it is an exact copy.", Tables: []grid{g}})
-	}
-	return list
+// copyBlock shows the groups of copies with the most inputs.
+func copyBlock(c *audit.Copies) block {
+	var g grid
+	g.addText("inputs", mapSlice(c.MostCopied, func(copied audit.Copied) string { return strings.Join(mapSlice(copied.Keys, shorten), ", ") }))
+	g.addNumbers("copies", "number of equal or nearly equal inputs", mapSlice(c.MostCopied, func(copied audit.Copied) float64 { return float64(copied.Inputs) }), formatWhole)
+	return block{Title: "Copies", Lead: fmt.Sprintf("Equal or nearly equal inputs, those with the most copies first, with up to %d of their names. %s lists all.", audit.MaxCopyKeys, audit.Duplicates), Tables: []grid{g}}
 }
 
 // classFrequencies compares how often the model predicts each class for the audited inputs

@@ -34,7 +34,6 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 			{Key: name, Score: audit.JSONFloat(math.Inf(1)), Class: &class, ClassName: name, Confidence: &confidence, Folder: name, Discovery: true, Shown: &audit.Shown{Picture: picture}},
 			{Key: "b", Class: &class, Confidence: &confidence, Shown: &audit.Shown{Cells: []audit.Cell{{Column: name, Text: name}}}},
 		},
-		Duplicates: [][]string{{name, "b"}},
 	}
 	a.Task, a.FDR, a.Delta, a.Calibration, a.Bundle = attach.Classification, .1, .05, 100, "0123456789abcdef"
 	return a
@@ -43,7 +42,7 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := renderPage(t, Audit(sampleAudit(t, "photos/7.jpg")))
 	checkPage(t, page)
-	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "At least 1 of 9 inputs (11.1 %) differ from the 100 calibration rows. 2 inputs are named as outliers, on average at most 10 % of them by mistake. Most are in photos/7.jpg: at least 1 of its 4 inputs.", `src="data:image/png;base64,`, "<h3>Files</h3>", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
+	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "At least 1 of 9 inputs (11.1 %) differ from the 100 calibration rows. 2 inputs are named as outliers, on average at most 10 % of them by mistake. Most are in photos/7.jpg: at least 1 of its 4 inputs.", `src="data:image/png;base64,`, "<h3>Files</h3>", "Frequency of predicted classes", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -76,20 +75,20 @@ func TestAuditOfRegressor(t *testing.T) {
 func TestAuditOfCopies(t *testing.T) {
 	copied := func(name string) *audit.Audit {
 		a := sampleAudit(t, name)
-		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
-		a.Notes = []string{"4 inputs are exact copies", "Of the discoveries"}
+		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, Near: 3, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
+		a.Notes = []string{"4 inputs are copies", "Of the discoveries"}
 		a.Delta, a.Shift.Higher, a.Shift.HigherIn = .05, .02, audit.Place{Kind: "folder", Name: name}
 		return a
 	}
 	p := Audit(copied("photos"))
 	page := renderPage(t, p)
 	checkPage(t, page)
-	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
+	for _, want := range []string{"<h2>Copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 inputs differ") {
+	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "copies of an earlier input, 3 of them near copies; 5 inputs differ") {
 		t.Errorf("the first fact is %+v", first)
 	}
 	notesOf := func(p Page) (notes []verdict) {
@@ -103,7 +102,7 @@ func TestAuditOfCopies(t *testing.T) {
 	}
 	withColumn := copied("photos")
 	withColumn.Schema = &schema.Summary{Columns: []schema.ColumnSummary{{Column: "age", NewGaps: 1, Notable: true}}}
-	withColumn.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
+	withColumn.Notes = []string{"4 inputs are copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
 	if notes := notesOf(Audit(withColumn)); notes[0].Label != "column" || notes[2].Label != "guarantee" {
 		t.Errorf("with a column that differs: %+v", notes)
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// folder is the result folder of an audit. In a finished audit, it contains the four files
-// that audit.Finish writes. The files audit.json and report.html are computed from
+// folder is the result folder of an audit. In a finished audit, it contains the files that
+// audit.Finish writes. The files audit.json and report.html are computed from
 // scores.parquet, and run.json lists what was audited.
 //
 // A running audit writes its parts to the subfolder parts. The run.json in this subfolder
@@ -120,7 +120,7 @@ func explainMkdir(dir string, err error) error {
 // checkForeignFiles returns an error if the folder has result files. It is called only if
 // there is no run.json. No audit wrote such files, so an audit must not replace them.
 func (d *folder) checkForeignFiles() error {
-	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
+	for _, name := range []string{audit.Scores, audit.Duplicates, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s would be replaced, and no audit wrote it; write to another folder", path)

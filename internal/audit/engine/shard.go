@@ -151,12 +151,12 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 				yield(audit.Batch{}, err)
 				return
 			}
-			queue := contentQueue{matcher: e.scorer.Matcher()}
+			queue := inputQueue{matcher: e.scorer.Matcher()}
 			blocks := queue.record(rest.Blocks(ctx, rest.BlockRows()))
 			for batch, err := range e.rows.RowsOf(ctx, rest, blocks).Blocks(true) {
 				b := audit.Batch{Rows: batch}
 				if err == nil {
-					b.Contents, b.Values = queue.take(batch.Len())
+					b.Sketches, b.Values = queue.take(batch.Len())
 				}
 				if !yield(b, err) {
 					return
@@ -167,23 +167,23 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
 }
 
-// contentQueue holds the content of rows that were passed to the model but not returned
+// inputQueue holds the sketches of rows that were passed to the model but not returned
 // yet, and the values of their columns.
-type contentQueue struct {
+type inputQueue struct {
 	matcher  *schema.Matcher // nil if columns are not compared
 	mutex    sync.Mutex
-	contents []audit.Content
+	sketches [][]byte
 	values   schema.Values
 }
 
 // record yields the given blocks and adds their rows to the queue.
-func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
+func (p *inputQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for b, err := range blocks {
 			if err == nil {
-				contents := audit.Contents(b)
+				sketches := audit.Sketches(b)
 				p.mutex.Lock()
-				p.contents = append(p.contents, contents...)
+				p.sketches = append(p.sketches, sketches...)
 				if p.matcher != nil {
 					p.values = schema.Join(p.values, p.matcher.Values(b))
 				}
@@ -197,11 +197,11 @@ func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2
 }
 
 // take removes the next n rows from the queue and returns them.
-func (p *contentQueue) take(n int) (list []audit.Content, values schema.Values) {
+func (p *inputQueue) take(n int) (list [][]byte, values schema.Values) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	list = p.contents[:n:n]
-	p.contents = p.contents[n:]
+	list = p.sketches[:n:n]
+	p.sketches = p.sketches[n:]
 	if p.matcher != nil {
 		values, p.values = p.values.Slice(0, n), p.values.Slice(n, p.values.Len())
 	}

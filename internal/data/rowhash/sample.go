@@ -101,17 +101,20 @@ type Matches struct {
 	Part     bool `json:"part,omitempty"`
 }
 
-// Add compares the hash of a row with the sample and counts the row.
-func (m *Matches) Add(s Sample, hash uint64) {
+// Add compares the hash of a row with the sample and counts the row. It reports whether the
+// hash is in the sample.
+func (m *Matches) Add(s Sample, hash uint64) bool {
 	m.Rows++
 	m.Sampled, m.Repeated, m.Part = s.Rows, s.Repeated, len(s.Hashes) == MostSampled
 	if m.Part && hash > s.Hashes[MostSampled-1] {
-		return
+		return false
 	}
 	m.Compared++
-	if _, found := slices.BinarySearch(s.Hashes, hash); found {
+	_, found := slices.BinarySearch(s.Hashes, hash)
+	if found {
 		m.Found++
 	}
+	return found
 }
 
 // OK reports whether the counts are consistent with each other.

@@ -163,30 +163,3 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	}
 	return matches, err
 }
-
-// Groups finds copies among the rows of x, n×h. A copy nearly equals an earlier row, and
-// the function same must confirm the pair, for example by comparing the inputs from which
-// the features were computed. Each group is a row followed by its copies.
-//
-// A copy is compared only with the first row of a group, so a chain of small differences does
-// not join different rows. If a row is a copy of several rows, it belongs to the first of
-// them. A row that is not finite has no copies.
-func (r *Reference) Groups(ctx context.Context, x blas32.General, same func(i, j int) bool) ([][]int, error) {
-	x = r.scaled(x)
-	limit := r.maxDistance * r.maxDistance
-	var groups [][]int // row numbers; each group begins with the row that the others copy
-next:
-	for i := range x.Rows {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		for k, group := range groups {
-			if rows.SquaredDistance(rows.Row(x, group[0]), rows.Row(x, i)) <= limit && same(group[0], i) {
-				groups[k] = append(group, i)
-				continue next
-			}
-		}
-		groups = append(groups, []int{i})
-	}
-	return slices.DeleteFunc(groups, func(group []int) bool { return len(group) == 1 }), nil
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -85,72 +84,24 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestGroups checks that Groups finds copies that are planted among different rows. Rows
-// that are not finite must have no copies.
-func TestGroups(t *testing.T) {
-	x := random(1300, 20, 20, 3)
-	row := func(i int) []float32 { return rows.Row(x, i) }
-	r := reference(t, random(300, 20, 20, 4))
-	for _, copyRow := range []int{600, 1290} {
-		for j, v := range row(7) {
-			row(copyRow)[j] = v * (1 + 1e-4*float32(j%3))
-		}
-	}
-	copy(row(513), row(512))
-	for _, i := range []int{30, 31} {
-		row(40 + i)[2] = float32(math.NaN())
-		for j := range row(50 + i) {
-			row(50 + i)[j] = float32(math.Inf(1))
-		}
-	}
-	want := [][]int{{7, 600, 1290}, {512, 513}}
-	if got, err := r.Groups(context.Background(), x, always); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, want %v, %v", got, want, err)
-	}
-	matches, err := r.Like(context.Background(), rows.Slice(x, 70, 82))
-	for _, k := range matches {
-		if err != nil || k >= 0 {
-			t.Errorf("%v, %v", matches, err)
-		}
-	}
-	done, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := r.Groups(done, x, always); err == nil {
-		t.Error("a search that is cancelled is no error")
-	}
-	if got, err := r.Groups(context.Background(), rows.New(0, 20), always); err != nil || got != nil {
-		t.Errorf("of no rows: %v, %v", got, err)
+// TestNotFinite checks that rows that are not finite have no copies.
+func TestNotFinite(t *testing.T) {
+	known, x := random(300, 20, 20, 4), rows.New(2, 20)
+	copy(x.Data, known.Data[:40])
+	rows.Row(x, 0)[2] = float32(math.NaN())
+	rows.Row(known, 1)[2], rows.Row(x, 1)[2] = float32(math.Inf(1)), float32(math.Inf(1))
+	if matches, err := reference(t, known).Like(context.Background(), x); err != nil || matches[0] >= 0 || matches[1] >= 0 {
+		t.Errorf("%v, %v", matches, err)
 	}
 }
 
-func always(int, int) bool { return true }
-
-// TestGroupsAreConfirmed checks that rows are copies only if same confirms the pair. It also
-// checks that members of a group are copies of its first row, not of each other.
-func TestGroupsAreConfirmed(t *testing.T) {
-	r := reference(t, random(300, 20, 20, 4))
-	original := random(1, 20, 20, 3)
-	x := rows.New(6, 20)
-	for i := range x.Rows {
-		copy(rows.Row(x, i), original.Data)
-		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the scale of column 2 is about 1, so each row is near only to the rows next to it
-	}
-	got, err := r.Groups(context.Background(), x, always)
-	if want := [][]int{{0, 1}, {2, 3}, {4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("a chain: %v, want %v, %v", got, want, err)
-	}
-	got, err = r.Groups(context.Background(), x, func(i, j int) bool { return i >= 4 && j >= 4 })
-	if want := [][]int{{4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("confirmed: %v, want %v, %v", got, want, err)
-	}
-}
-
-// TestFewValues checks that neighbours on a grid of few values are not copies. It also checks
-// that exact copies are found among few or equal rows.
+// TestFewValues checks that rows between those of a grid of few values are no copies. It also
+// checks that exact copies are found among few or equal rows.
 func TestFewValues(t *testing.T) {
-	grid := rows.New(400, 2)
+	grid, between := rows.New(400, 2), rows.New(400, 2)
 	for i := range grid.Rows {
 		rows.Row(grid, i)[0], rows.Row(grid, i)[1] = float32(i/20), float32(i%20)
+		rows.Row(between, i)[0], rows.Row(between, i)[1] = float32(i/20)+.5, float32(i%20)+.5
 	}
 	same := rows.New(700, 2)
 	few := rows.Slice(grid, 0, 5)
@@ -158,11 +109,13 @@ func TestFewValues(t *testing.T) {
 		name  string
 		known blas32.General
 		x     blas32.General
-		want  int
-	}{{"grid", grid, grid, 0}, {"few", few, grid, 0}, {"nothing", rows.New(0, 2), grid, 0}, {"copies", same, same, 1}, {"copies of few", few, same, 1}} {
-		got, err := reference(t, c.known).Groups(context.Background(), c.x, always)
-		if err != nil || len(got) != c.want || c.want == 1 && len(got[0]) != c.x.Rows {
-			t.Errorf("%s: %d groups, want %d, %v", c.name, len(got), c.want, err)
+		want  bool
+	}{{"grid", grid, between, false}, {"few", few, between, false}, {"nothing", rows.New(0, 2), grid, false}, {"copies", same, same, true}, {"copies of few", few, same, true}} {
+		matches, err := reference(t, c.known).Like(context.Background(), c.x)
+		for i, k := range matches {
+			if err != nil || (k >= 0) != c.want {
+				t.Fatalf("%s: row %d is like %d, %v", c.name, i, k, err)
+			}
 		}
 	}
 }
