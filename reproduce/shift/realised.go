@@ -59,7 +59,7 @@ func ways() []way {
 	return []way{
 		{"interval model learns from fit rows", intervals("fit")},
 		{"interval model learns from half of the calibration rows", intervals("calibration")},
-		{"default choice of what teaches the interval model", intervals("")},
+		{"default: automatic choice of errors, interval model and score", intervals("")},
 		{"density-ratio weights, shift of 0.5", drawCovariate},
 		{"label-shift weights", drawLabels},
 	}
@@ -116,11 +116,14 @@ func runRealised(ctx context.Context, s *experiment.Settings, sizes []float64) e
 const (
 	drawTests = 200 // number of new rows for each draw of interval rows and labels
 	fitRows   = 500
-	memorised = .3 // the error of the model on fit rows, as a fraction of its error on others
+	// choiceRows is the number of fit rows if Fit chooses the interval model, which takes long.
+	choiceRows = 200
+	memorised  = .3 // the error of the model on fit rows, as a fraction of its error on others
 )
 
 // drawIntervals measures intervals around a model that has memorised the fit rows. Errors grow
-// with the first feature. A small forest predicts their quantiles.
+// with the first feature. A small forest predicts their quantiles, or the interval model that
+// Fit chooses.
 func drawIntervals(ctx context.Context, from string, n int, seed uint64) (draw, error) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	sample := func(n int, share float64) (ood.Batch, blas32.General) {
@@ -134,12 +137,14 @@ func drawIntervals(ctx context.Context, from string, n int, seed uint64) (draw, 
 		}
 		return b, y
 	}
-	forest, _ := attach.MethodByName("quantile-forest")
-	in := attach.FitOptions{
-		Base: attach.Base{Task: attach.Regression, Residual: true}, SkipDetector: true, Level: 1 - alpha, Seed: seed, IntervalFit: from,
-		IntervalModel: forest, IntervalParams: ood.Params{"n_estimators": 3., "min_samples_leaf": 10.},
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Residual: true}, SkipDetector: true, Level: 1 - alpha, Seed: seed, IntervalFit: from}
+	learning := choiceRows
+	if from != "" {
+		learning = fitRows
+		in.IntervalModel, _ = attach.MethodByName("quantile-forest")
+		in.IntervalParams = ood.Params{"n_estimators": 3., "min_samples_leaf": 10.}
 	}
-	in.Batch, in.Targets = sample(fitRows, memorised)
+	in.Batch, in.Targets = sample(learning, memorised)
 	in.Cal, in.CalTargets = sample(n, 1)
 	b, err := attach.Fit(ctx, in)
 	if err != nil {
