@@ -124,10 +124,11 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 	// All scores are tested against the same distribution. Intervals with the score rcp are
 	// calibrated on half of the rows, so their own distribution is wider and would hide more
 	// misses.
-	s := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR))
+	currentScore := cmp.Or(o.IntervalScore, conformal.CQR)
+	s := g.intervalStrata(currentScore)
 	current := g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel])
-	before, after := g.tryOptions(f, s, current, []string{conformal.CQRR, conformal.RCP}, func(score string) (c outcomes, ok bool) {
-		if score == o.IntervalScore || !slices.Equal(g.bundle.Calibration.Quantiles[0].Levels, quantile.Levels()) {
+	before, after := g.tryOptions(f, s, current, conformal.IntervalScores(), func(score string) (c outcomes, ok bool) {
+		if score == currentScore || !slices.Equal(g.bundle.Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			return c, false
 		}
 		all, tried := g.outcomesByScore[score]
@@ -146,7 +147,7 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 		return all[f.guarantee.Target], true
 	})
 	if after.value == "" {
-		return "the interval scores cqr-r and rcp cover these rows no more evenly; look for features that tell where errors are large", "", ""
+		return "no other interval score covers these rows more evenly; look for features that tell where errors are large", "", ""
 	}
 	return fmt.Sprintf("use the interval score %s: %s", after.value, f.gain(before, after)), "interval_score", after.value
 }

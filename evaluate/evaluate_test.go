@@ -683,6 +683,26 @@ func partNotes(e *evaluate.Evaluation) (list []evaluate.Note) {
 	return list
 }
 
+// TestAdvisesAnyIntervalScore checks that advice tries every other interval score. Noise of one
+// size for all rows is added after the fit. Scores that add a constant suit it, and cqr-r only
+// helps by intervals that are a third wider.
+func TestAdvisesAnyIntervalScore(t *testing.T) {
+	in, cal, test := regressor(1, 1000, 1), regressor(2, 2000, 1), regressor(3, 4000, 1)
+	in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 10, "min_samples_leaf": 10}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, noisy := range [][]float32{cal.Targets.Data, test.Targets.Data} {
+		for i := range noisy {
+			noisy[i] += float32(3 * rng.NormFloat64())
+		}
+	}
+	in.Cal, in.CalTargets = cal.Batch, cal.Targets
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{IntervalScore: "rcp"}, evaluate.Options{})
+	notes := partNotes(e)
+	if len(notes) != 1 || notes[0].Value != "cqr" && notes[0].Value != "cir" {
+		t.Errorf("the notes are %+v", notes)
+	}
+}
+
 // TestNamesDeciles checks the note about deciles. The interval model ignores that the noise
 // grows with the prediction. The note must name the decile with the lowest coverage, and the
 // advised option must raise that coverage.
