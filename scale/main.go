@@ -10,6 +10,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -17,11 +18,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 
 	"github.com/attach-uncertainty/attach/internal/command"
 )
@@ -56,6 +59,9 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		level = "info"
 	}
 	log.SetupLogging(level, "text")
+	if err := checkJobServer(ctx, *jobopts.Endpoint, jobServerWait); err != nil {
+		return 0, err
+	}
 	defer removeCopies()
 	e, err := newPipeline(ctx, newStorage(), args)
 	if err != nil {
@@ -72,6 +78,23 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	}
 	_, err = io.WriteString(os.Stdout, e.withURL(stdout.String()))
 	return code, err
+}
+
+// jobServerWait is how long a job server may take to answer. Beam itself waits two minutes, and
+// only after the program has read the model.
+const jobServerWait = 5 * time.Second
+
+// checkJobServer returns an error if no job server answers at the endpoint in time. An empty
+// endpoint needs no job server.
+func checkJobServer(ctx context.Context, endpoint string, wait time.Duration) error {
+	if endpoint == "" {
+		return nil
+	}
+	connection, err := grpcx.Dial(ctx, endpoint, wait)
+	if err != nil {
+		return cmp.Or(ctx.Err(), fmt.Errorf("no job server answered at %s within %v; start Beam's job server there, or correct --endpoint", endpoint, wait))
+	}
+	return connection.Close()
 }
 
 // splitArgs separates the flags of Beam from all other arguments.

@@ -345,6 +345,18 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestJobServer checks that an endpoint without a job server is an error that names it, after
+// the given time.
+func TestJobServer(t *testing.T) {
+	endpoint := "localhost:" + freePort(t)
+	if err := checkJobServer(t.Context(), endpoint, 50*time.Millisecond); err == nil || !strings.HasPrefix(err.Error(), "no job server answered at "+endpoint+" within 50ms; ") {
+		t.Errorf("%v", err)
+	}
+	if err := checkJobServer(t.Context(), "", time.Hour); err != nil {
+		t.Errorf("without an endpoint: %v", err)
+	}
+}
+
 // TestFlink runs an audit on a cluster with two TaskManagers and kills one of them. The
 // result must equal that of attach audit, and no worker process may remain.
 func TestFlink(t *testing.T) {
