@@ -294,6 +294,26 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestManyFiles checks that audit.json lists a limited number of files, the worst among them, and
+// that it says how many are left out.
+func TestManyFiles(t *testing.T) {
+	a := &Audit{Groups: []Group{{Kind: "class", Name: "c"}}}
+	for k := range maxListed + 5 {
+		a.Shards = append(a.Shards, Shard{Name: fmt.Sprint(k)})
+		a.Groups = append(a.Groups, Group{Kind: "shard", Name: fmt.Sprint(k), Outliers: k})
+	}
+	b := a.bounded()
+	if len(b.Groups) != maxListed+1 || b.GroupsLeftOut != 5 || len(b.Shards) != maxListed || b.ShardsLeftOut != 5 {
+		t.Errorf("%d groups and %d left out, %d files and %d left out", len(b.Groups), b.GroupsLeftOut, len(b.Shards), b.ShardsLeftOut)
+	}
+	if worst := b.Groups[0]; worst.Outliers != maxListed+4 || b.Groups[maxListed].Kind != "class" {
+		t.Errorf("the first group is %+v, and the last one %+v", worst, b.Groups[maxListed])
+	}
+	if len(a.Groups) != maxListed+6 {
+		t.Error("the results have fewer groups")
+	}
+}
+
 // TestCounts checks the counts of an audit against counts computed row by row.
 func TestCounts(t *testing.T) {
 	b := bundle(t)

@@ -23,9 +23,14 @@ func (a *Audit) GroupsWithSubfolders() []Group {
 	}
 	kinds := []string{"folder", "shard", "group", "class", "label"}
 	slices.SortStableFunc(all, func(a, b Group) int {
-		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), b.Outliers-a.Outliers, b.Discoveries-a.Discoveries, b.Inputs-a.Inputs)
+		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), compareGroups(a, b))
 	})
 	return all
+}
+
+// compareGroups orders groups by falling numbers of outliers, then of discoveries and inputs.
+func compareGroups(a, b Group) int {
+	return cmp.Or(b.Outliers-a.Outliers, b.Discoveries-a.Discoveries, slices.Compare(b.LabelErrors, a.LabelErrors), slices.Compare(b.LabelDiscoveries, a.LabelDiscoveries), b.Inputs-a.Inputs)
 }
 
 // folders returns the folders that hold inputs or several sub-folders with inputs, with the

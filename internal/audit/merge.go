@@ -338,7 +338,7 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 	}{
 		{Scores, func(w io.Writer) (err error) { a, err = joined.writeScores(ctx, w, copies); return err }},
 		{Duplicates, func(w io.Writer) error { return copies.write(ctx, w) }},
-		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a) }},
+		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a.bounded()) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
 		{"run.json", func(w io.Writer) error { return WriteJSON(w, note) }},
 	} {

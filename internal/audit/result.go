@@ -34,7 +34,10 @@ type Audit struct {
 	Thresholds      []Threshold `json:"thresholds"`
 	PValueCounts    []int       `json:"p_value_counts"`
 	Groups          []Group     `json:"groups"`
-	Classes         []Class     `json:"class_shares,omitempty"`
+	// GroupsLeftOut and ShardsLeftOut count what is not listed in audit.json.
+	GroupsLeftOut int     `json:"groups_left_out,omitempty"`
+	ShardsLeftOut int     `json:"shards_left_out,omitempty"`
+	Classes       []Class `json:"class_shares,omitempty"`
 	// LabelErrors has one element for a classifier, and one per target for a regressor. It is
 	// nil unless Identity.LabelErrorsBy is set.
 	LabelErrors    []LabelErrors `json:"label_errors,omitempty"`
