@@ -90,7 +90,9 @@ type run struct {
 }
 
 // ResultNames returns the names of the files of a finished audit.
-func ResultNames() []string { return []string{audit.Scores, "audit.json", "report.html", "run.json"} }
+func ResultNames() []string {
+	return []string{audit.Scores, audit.Duplicates, "audit.json", "report.html", "run.json"}
+}
 
 func (d *folder) scoresPath() string { return filepath.Join(d.dir, audit.Scores) }
 func (d *folder) partsDir() string   { return filepath.Join(d.dir, "parts") }
