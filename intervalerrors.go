@@ -28,7 +28,8 @@ const (
 	surrogateFolds   = 5
 	minSurrogateRows = 50
 	// maxSurrogateRows limits the rows that a surrogate model is trained on, which takes a few
-	// seconds for this number.
+	// seconds for this number. An interval model that learns the targets themselves needs no
+	// surrogate. It learns from the same rows only to keep the fit short.
 	maxSurrogateRows = 20_000
 	// surrogateTolerance is the factor by which the model's own errors may differ more than
 	// those of the surrogate from its errors on calibration rows. It is above 1 because own
