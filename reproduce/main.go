@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/abalone"
 	"github.com/attach-uncertainty/attach/reproduce/attribution"
 	"github.com/attach-uncertainty/attach/reproduce/audits"
+	"github.com/attach-uncertainty/attach/reproduce/copies"
 	"github.com/attach-uncertainty/attach/reproduce/coverage"
 	"github.com/attach-uncertainty/attach/reproduce/directions"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -38,7 +39,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, copies.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
 }
 
 func main() {

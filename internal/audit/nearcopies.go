@@ -165,6 +165,8 @@ func (texts) compare(a, b *sketch) (float64, copyKind) {
 type pictures struct {
 	rows, columns int
 	limit         float64 // largest distance of near copies
+	// mirror holds the place of each value in the mirrored picture. A signal has no mirror image.
+	mirror [sketchValues]int
 	// even and odd hold the hyperplanes of each band. They are divided into their symmetric and
 	// antisymmetric parts, with the values at the mean picture.
 	even, odd [pictureBands][]plane
@@ -191,6 +193,11 @@ const (
 
 func (c *sketchCounts) pictures(rows, columns int) sketchIndex {
 	x := &pictures{rows: rows, columns: columns, limit: maxPictureDistance}
+	for k := range x.mirror {
+		if x.mirror[k] = k; rows > 1 && k < rows*columns {
+			x.mirror[k] = k/columns*columns + columns - 1 - k%columns
+		}
+	}
 	x.limit = x.estimateLimit(c.sample, c.rows)
 	for band := range pictureBands {
 		r := rand.New(rand.NewPCG(1, uint64(band)))
@@ -201,7 +208,7 @@ func (c *sketchCounts) pictures(rows, columns int) sketchIndex {
 			}
 			var even, odd plane
 			for k := range h {
-				mirrored := h[x.mirror(k)]
+				mirrored := h[x.mirror[k]]
 				even.weights[k], odd.weights[k] = (h[k]+mirrored)/2, (h[k]-mirrored)/2
 				mean := float32(c.sums[k]) / float32(c.rows)
 				even.mean += even.weights[k] * mean
@@ -211,14 +218,6 @@ func (c *sketchCounts) pictures(rows, columns int) sketchIndex {
 		}
 	}
 	return x
-}
-
-// mirror returns the place of value k in the mirrored picture. A signal has no mirror image.
-func (x *pictures) mirror(k int) int {
-	if x.rows == 1 || k >= x.rows*x.columns {
-		return k
-	}
-	return k/x.columns*x.columns + x.columns - 1 - k%x.columns
 }
 
 func (x *pictures) bands() int { return pictureBands }
@@ -274,7 +273,7 @@ func (x *pictures) rawDistance(a, b *sketch, mirrored bool) float64 {
 	for k := range n {
 		at := k
 		if mirrored {
-			at = x.mirror(k)
+			at = x.mirror[k]
 		}
 		d := int(int8(a[2+k])) - int(int8(b[2+at]))
 		sum += d * d
@@ -294,7 +293,7 @@ func (x *pictures) distance(a, b *sketch, mirrored bool) float64 {
 	for k := range n {
 		to := k
 		if mirrored {
-			to = x.mirror(k)
+			to = x.mirror[k]
 		}
 		r, c := k/x.columns, k%x.columns
 		difference[k] = float64(int8(b[2+to])) - at(r, c)

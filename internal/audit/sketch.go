@@ -100,15 +100,27 @@ func (s *sketch) setPicture(numbers []float32, shape []int) bool {
 		height, width = min(gridEdge, shape[row]), min(gridEdge, width)
 		s[0], s[1] = pictureSketch, byte(height<<4|width)
 	}
-	var means, counts [sketchValues]float64
+	across, down := overlaps(shape[column], width), []overlap{{0, 1}}
+	if row >= 0 {
+		down = overlaps(shape[row], height)
+	}
+	var means, weights [sketchValues + gridEdge + 1]float64 // the last ones have no weight
 	index := make([]int, len(shape))
 	for _, v := range numbers {
-		at := index[column] * width / shape[column]
+		x, y := across[index[column]], down[0]
 		if row >= 0 {
-			at += width * (index[row] * height / shape[row])
+			y = down[index[row]]
 		}
-		means[at] += float64(v)
-		counts[at]++
+		at := y.cell*width + x.cell
+		for _, part := range [...]struct {
+			at     int
+			weight float64
+		}{{at, x.share * y.share}, {at + 1, (1 - x.share) * y.share}, {at + width, x.share * (1 - y.share)}, {at + width + 1, (1 - x.share) * (1 - y.share)}} {
+			if part.weight > 0 {
+				means[part.at] += part.weight * float64(v)
+				weights[part.at] += part.weight
+			}
+		}
 		for k := len(index) - 1; k >= 0; k-- {
 			if index[k]++; index[k] < shape[k] {
 				break
@@ -118,7 +130,7 @@ func (s *sketch) setPicture(numbers []float32, shape []int) bool {
 	}
 	n := height * width
 	for k := range n {
-		means[k] /= counts[k]
+		means[k] /= weights[k]
 	}
 	mean, deviation := stat.PopMeanStdDev(means[:n], nil)
 	if !(deviation > 1e-6*math.Abs(mean)) || math.IsInf(deviation, 0) {
@@ -128,6 +140,23 @@ func (s *sketch) setPicture(numbers []float32, shape []int) bool {
 		s[2+k] = byte(int8(max(-127, min(127, math.Round(sketchUnit*(v-mean)/deviation)))))
 	}
 	return true
+}
+
+// overlap says that a position lies with a share of its length in a cell of the grid, and with
+// the rest in the next cell.
+type overlap struct {
+	cell  int
+	share float64
+}
+
+// overlaps divides n positions into cells of equal length, at most one for each position.
+func overlaps(n, cells int) []overlap {
+	list := make([]overlap, n)
+	for i := range list {
+		cell := i * cells / n
+		list[i] = overlap{cell, min(1, float64((cell+1)*n-i*cells)/float64(cells))}
+	}
+	return list
 }
 
 // setText hashes the pieces of a text. Two texts share a value with the probability that a
