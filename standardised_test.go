@@ -38,7 +38,7 @@ func TestStandardised(t *testing.T) {
 	if b.Detector.Method != "distance" || b.IntervalModel.Method != "symmetric-boosting" {
 		t.Errorf("fitted %s and %s", b.Detector.Method, b.IntervalModel.Method)
 	}
-	if !strings.Contains(b.Guarantee(), "tree models") {
+	if !strings.Contains(b.Guarantee(), "as trees do") {
 		t.Errorf("the guarantee is %s", b.Guarantee())
 	}
 	restored, err := read(mustWrite(t, b))
