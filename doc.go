@@ -72,7 +72,7 @@
 //   - Format 5 adds weights of calibration rows.
 //   - Format 6 adds the nonconformity score of intervals.
 //   - Format 7 adds cross-fitted intervals: the fold of each calibration row, and one interval
-//     model for each fold.
+//     model for each fold. It also adds the nonconformity score "ridge".
 //
 // Two things never change: the zip contains manifest.json, and it has "format" at its top level.
 //

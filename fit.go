@@ -120,7 +120,8 @@ type FitOptions struct {
 	IntervalFit string
 	// IntervalScore is the nonconformity score of intervals, if PredictOptions names none: see
 	// calibrate.IntervalOptions. By default, Fit chooses it if it chooses the interval model, and
-	// otherwise it is "cqr".
+	// otherwise it is "cqr". For "ridge", Fit chooses the interval model by the score "cqr-r",
+	// which has the same widths and takes less time.
 	IntervalScore string
 	// OutOfFold, if not empty, holds predictions of the rows of Batch, n×t, by models like this
 	// one that were trained on other rows, as cross-validation makes them. The interval model

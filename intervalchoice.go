@@ -101,6 +101,9 @@ func (in FitOptions) chooseIntervals(ctx context.Context, l learningRows, hashed
 	if in.IntervalScore != "" {
 		scores = []string{in.IntervalScore}
 	}
+	if in.IntervalScore == conformal.Ridge { // on thousands of rows it takes long, and cqr-r has the same widths
+		scores = []string{conformal.CQRR}
+	}
 	constant := l.constantWidth(in.Level)
 	if slices.Contains(constant, 0) {
 		return nil, nil // nothing is better than predictions without errors

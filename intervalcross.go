@@ -25,8 +25,8 @@ func (in FitOptions) checkCross() error {
 	switch {
 	case in.IntervalFit != "cross":
 		return nil
-	case in.IntervalScore == conformal.RCP:
-		return errors.New("cross-fitted intervals cannot have the score rcp; choose another IntervalScore or FitOptions.IntervalFit")
+	case in.IntervalScore == conformal.RCP || in.IntervalScore == conformal.Ridge:
+		return fmt.Errorf("cross-fitted intervals cannot have the score %s; choose another IntervalScore or FitOptions.IntervalFit", in.IntervalScore)
 	case in.Groups != nil || in.CalGroups != nil:
 		return errors.New("cross-fitted intervals cannot be calibrated by group; leave the groups out, or choose another FitOptions.IntervalFit")
 	case in.TargetRows.Rows > 0:
@@ -215,8 +215,8 @@ func (c Calibration) checkCross(o PredictOptions) error {
 		option = "Samples"
 	case o.Region == conformal.Ellipsoid:
 		option = "the region ellipsoid"
-	case o.IntervalScore == conformal.RCP:
-		option = "the interval score rcp"
+	case o.IntervalScore == conformal.RCP || o.IntervalScore == conformal.Ridge:
+		option = "the interval score " + o.IntervalScore
 	default:
 		return nil
 	}

@@ -171,12 +171,14 @@ func TestCrossRefuse(t *testing.T) {
 		"Smoothed cannot use cross-fitted":               {Smoothed: true},
 		"Samples cannot use cross-fitted":                {Samples: 3},
 		"the interval score rcp cannot use cross-fitted": {IntervalScore: "rcp"},
+		"interval score ridge cannot use cross-fitted":   {IntervalScore: "ridge"},
 	} {
 		if _, err := b.Predictor(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	for want, change := range map[string]func(in *attach.FitOptions){
+		"cannot have the score ridge":   func(in *attach.FitOptions) { in.IntervalScore = "ridge" },
 		"cannot have the score rcp":     func(in *attach.FitOptions) { in.IntervalScore = "rcp" },
 		"cannot be calibrated by group": func(in *attach.FitOptions) { in.CalGroups = make([]string, 30) },
 		"cannot have weights":           func(in *attach.FitOptions) { in.TargetRows = in.Cal.Features },

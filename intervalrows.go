@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -49,6 +50,7 @@ func (b *Bundle) fitIntervalModel(ctx context.Context, in *FitOptions, d rowSpli
 	best := IntervalCandidate{method: in.IntervalModel, Params: in.IntervalParams, Score: in.IntervalScore}
 	if len(list) > 0 {
 		best, c.IntervalChoice = list[0], list
+		best.Score = cmp.Or(in.IntervalScore, best.Score)
 	}
 	if best.Direct { // it learns from no errors
 		c.IntervalErrors, c.ErrorRatio = ownErrors, 0

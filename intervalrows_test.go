@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -224,6 +225,19 @@ func TestIntervalChoice(t *testing.T) {
 		t.Error("the score has no effect")
 	}
 	mustPredict(t, back, in.Cal, attach.PredictOptions{Side: "lower"}) // one end has no choice of score
+	in.IntervalScore = "ridge"
+	b = mustFit(t, in)
+	if c := b.Calibration; c.IntervalScore != "ridge" || c.IntervalChoice[0].Score != "cqr-r" {
+		t.Errorf("the score is %q after the comparison %+v", c.IntervalScore, c.IntervalChoice)
+	}
+	file := mustWrite(t, b)
+	if _, err := read(edit(t, file, true, `"format": 7`, `"format": 6`)); !errors.Is(err, attach.ErrDamaged) {
+		t.Errorf("with the format of programs that do not know the score: error %v", err)
+	}
+	in.TargetRows = in.Cal.Features
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "ridge cannot have weights") {
+		t.Errorf("with weights: error %v", err)
+	}
 }
 
 // TestIntervalRowsGroups checks that a group whose rows all fall into one half is not forgotten.

@@ -225,7 +225,7 @@ func TestSidesAndBoxesCover(t *testing.T) {
 		}
 		return inside / 80
 	})
-	for _, score := range []string{"cqr-r", "cqr-m", "cir"} {
+	for _, score := range []string{"cqr-r", "cqr-m", "cir", "ridge"} {
 		checkMeanCoverage(t, score, want, trial(attach.PredictOptions{IntervalScore: score}))
 	}
 }
@@ -440,6 +440,7 @@ func TestIntervalErrors(t *testing.T) {
 		"ellipsoid, score":    {several, attach.PredictOptions{Region: "ellipsoid", IntervalScore: "cir"}, attach.Rows{}, "choose an interval score or an ellipsoid"},
 		"ellipsoid, smoothed": {several, attach.PredictOptions{Region: "ellipsoid", Smoothed: true}, attach.Rows{}, "ellipsoids cannot be smoothed"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
+		"ridge, joint":        {several, attach.PredictOptions{Joint: true, IntervalScore: "ridge"}, attach.Rows{}, "choose another score"},
 		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "choose a side or a score"},
 		"score, no head":      {mustFit(t, withoutIntervals), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "the number of samples is -1, and must not be negative"},

@@ -214,10 +214,10 @@ func checkScalars(params map[string]any) error {
 // formatVersion returns the oldest format version that can hold the bundle, so that old
 // programs read files without new contents: a profile, the words of texts in it, intervals that
 // only some of the calibration rows calibrate, weights, an interval score, a ratio of errors that
-// involves all calibration rows, weights of classes, and folds.
+// involves all calibration rows, weights of classes, folds, and the interval score ridge.
 func (b *Bundle) formatVersion() int {
 	switch c := b.Calibration; {
-	case c.Folds != nil:
+	case c.Folds != nil, c.IntervalScore == conformal.Ridge:
 		return format
 	case c.IntervalScore != "", c.ErrorRatio > 0 && c.NInterval == 0, c.LabelShift != nil:
 		return 6

@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,6 +29,8 @@ func (in FitOptions) checkTargetRows() error {
 		return errors.New("weights by class need a classifier with a softmax; leave out FitOptions.TargetLogits")
 	case shares && (cal.Logits.Cols == 0 || cal.Labels == nil):
 		return errors.New("weights by class need calibration rows with labels and logits; give both, or leave out FitOptions.TargetLogits")
+	case in.IntervalScore == conformal.Ridge:
+		return errors.New("intervals with the score ridge cannot have weights; choose another IntervalScore, or leave FitOptions.TargetRows out")
 	}
 	return in.Base.checkFinite(ood.Batch{Features: in.TargetRows, Logits: in.TargetLogits}, "target rows")
 }

@@ -28,7 +28,7 @@ func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alph
 	case o.Score == conformal.CQRM:
 		median := q.quantile(row, .5)
 		c.lowerUnit, c.upperUnit = median-c.lo, c.hi-median
-	case o.Score == conformal.CQRR || o.Joint:
+	case o.Score == conformal.CQRR || o.Score == conformal.Ridge || o.Joint:
 		c.lowerUnit, c.upperUnit = c.hi-c.lo, c.hi-c.lo
 	}
 	if shift := r.estimate(row); shift != 0 {

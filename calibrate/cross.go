@@ -38,13 +38,15 @@ type CrossIntervals struct {
 // NewCrossIntervals calibrates CV+ intervals at α. The targets hold the quantiles of each
 // calibration row by the model that did not learn from it. folds[i] is the fold of row i, and
 // folds are counted from 0. NewCrossIntervals supports neither IntervalOptions.Smoothed, nor the
-// score "rcp", nor weights.
+// scores "rcp" and "ridge", nor weights.
 func NewCrossIntervals(targets []QuantileCalibration, folds []int, o IntervalOptions, alpha float64) (CrossIntervals, error) {
 	switch {
 	case o.Smoothed:
 		return CrossIntervals{}, errors.New("CV+ intervals cannot be smoothed; leave one of the two out")
 	case o.Score == conformal.RCP:
 		return CrossIntervals{}, fmt.Errorf("CV+ intervals cannot have the score %q, which trains on half of the calibration rows; choose another score", o.Score)
+	case o.Score == conformal.Ridge:
+		return CrossIntervals{}, fmt.Errorf("CV+ intervals cannot have the score %q, which learns from all calibration rows; choose another score", o.Score)
 	}
 	for _, q := range targets {
 		if len(q.Y) != len(folds) {

@@ -56,9 +56,15 @@ type IntervalOptions struct {
 	//     and the other half calibrates. Intervals become wider for rows on which the
 	//     interval model is overconfident, and narrower for rows on which it is
 	//     underconfident.
+	//   - "ridge": starts from the median, and corrects it by a ridge regression on the
+	//     calibration rows. Errors are fractions of the width between the quantiles α/2 and
+	//     1−α/2. Prediction is full conformal: for each candidate value of a new target, the
+	//     regression learns from the new row too. All rows teach and calibrate. A row takes
+	//     time that grows with the number of calibration rows.
 	//
-	// A score depends only on the row's quantiles and its target. If rows are exchangeable,
-	// the scores of the calibration rows and of a new row are exchangeable too. With
+	// With "ridge", scores depend on all rows in the same way. With others, a score depends
+	// only on the row's quantiles and its target. If rows are exchangeable, the scores of the
+	// calibration rows and of a new row are exchangeable too. With
 	// probability at least 1−α, the new score is then among the ⌈(1−α)(n+1)⌉ smallest of
 	// all scores. The guarantee therefore holds for every kind of score. Scores differ in
 	// the width of intervals and in the rows that they miss.
@@ -80,6 +86,7 @@ type Intervals struct {
 	targets    []QuantileCalibration
 	rectifiers []rectifier // one for each target
 	boxes      []jointBox  // if intervals have two ends: one for each target or, if joint, one for all targets
+	ridges     []ridge     // with the score "ridge": one for each target
 	oneSided   []oneSided  // if intervals have one end: one for each target
 	weight     float64     // weight of the row to predict, if calibration rows have weights
 }
@@ -116,6 +123,8 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		return v, fmt.Errorf("unknown interval score %q: choose one of %s", o.Score, strings.Join(conformal.IntervalScores(), ", "))
 	case o.Side != "" && o.Score != "":
 		return v, errors.New("intervals with one end have no choice of score: choose a side or a score")
+	case o.Score == conformal.Ridge && (o.Joint || o.Smoothed || len(targets) > 0 && targets[0].Weights != nil):
+		return v, errors.New("the interval score ridge cannot be joint, smoothed or weighted: choose another score")
 	}
 	v = Intervals{options: o, alpha: alpha, weight: math.Inf(1)}
 	if v.targets, v.rectifiers, err = o.fitRectifiers(targets, alpha); err != nil {
@@ -136,6 +145,13 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 				return v, err
 			}
 			v.boxes = append(v.boxes, calibrated)
+		}
+		if o.Score == conformal.Ridge {
+			learned, err := o.newRidge(q, alpha)
+			if err != nil {
+				return v, err
+			}
+			v.ridges = append(v.ridges, learned)
 		}
 	}
 	if o.Joint {
@@ -194,6 +210,12 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		} else {
 			upper[t] = end
 		}
+	}
+	if v.ridges != nil {
+		for t, r := range v.ridges {
+			lower[t], upper[t] = r.ends(v.targets[t].ridgeRow(quantiles[t], base[t]))
+		}
+		return
 	}
 	for b, box := range v.boxes {
 		targets := len(v.targets) / len(v.boxes) // number of targets in a box

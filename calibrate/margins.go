@@ -8,7 +8,8 @@ import (
 
 // CalibrationScores returns the scores of the calibration rows, for each target or for the joint
 // box, in the order of the rows. With the score "rcp", these are the rows that did not train the
-// rectifier.
+// rectifier. The score "ridge" has no score of a row without the others, and counts as "cqr-r"
+// here, in Scores and in PredictMargins.
 func (v Intervals) CalibrationScores() [][]float64 {
 	scores := make([][]float64, max(len(v.boxes), len(v.oneSided)))
 	if len(v.targets) == 0 {

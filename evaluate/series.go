@@ -142,6 +142,8 @@ func newSeries(p *attach.Predictor, o SeriesOptions) (*seriesRows, error) {
 		return nil, errors.New("a series needs prediction intervals, and the .attach file has none; they are fitted for a regressor with targets")
 	case p.Options().Region == conformal.Ellipsoid:
 		return nil, errors.New("ellipsoids do not adapt along time; choose boxes")
+	case p.Options().IntervalScore == conformal.Ridge:
+		return nil, errors.New("intervals with the score ridge do not adapt along time; choose the interval score cqr-r")
 	case o.Window < 0 || o.Delay < 0:
 		return nil, fmt.Errorf("a series has a window of %d rows and a delay of %d rows, and neither may be negative", o.Window, o.Delay)
 	}

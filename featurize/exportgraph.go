@@ -320,7 +320,7 @@ func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
 // Its result (n×1) marks the rows for which the interval model returns finite quantiles.
 func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
-	if s := c.IntervalScore; s == conformal.CIR || s == conformal.RCP {
+	if s := c.IntervalScore; s == conformal.CIR || s == conformal.RCP || s == conformal.Ridge {
 		return nil, graph.Refuse("intervals with the score %q cannot be exported: fit with the score %q", s, conformal.CQR)
 	}
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)

@@ -97,6 +97,8 @@ func (s *Server) newAdaptation(e *entry, b *attach.Bundle) (*Adaptation, error) 
 		return nil, errors.New("the intervals are calibrated by group, and adaptive intervals cannot be: fit without groups")
 	case c.Weights != nil:
 		return nil, errors.New("the calibration rows have weights, and adaptive intervals cannot use them: fit without target rows")
+	case c.IntervalScore == conformal.Ridge:
+		return nil, errors.New("intervals with the score ridge cannot adapt: fit with the interval score cqr-r")
 	case o.Alpha != 0:
 		return nil, fmt.Errorf("AdaptiveOptions.Alpha is %v, but the level of the file determines it: leave it 0", o.Alpha)
 	}

@@ -712,11 +712,21 @@ func TestAdaptRefusesFiles(t *testing.T) {
 	if err := unlabelled.Save(t.Context(), digits); err != nil {
 		t.Fatal(err)
 	}
+	toy, err := attach.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toy.Calibration.IntervalScore = "ridge"
+	ridge := filepath.Join(filepath.Dir(path), "ridge.attach")
+	if err := toy.Save(t.Context(), ridge); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		path    string
 		options calibrate.AdaptiveOptions
 		words   string
 	}{
+		{ridge, calibrate.AdaptiveOptions{}, "the score ridge cannot adapt"},
 		{digits, calibrate.AdaptiveOptions{}, "the file has neither"},
 		{path, calibrate.AdaptiveOptions{Alpha: .1}, "the level of the file determines it"},
 		{path, calibrate.AdaptiveOptions{Window: 8}, "it needs at least 9"},

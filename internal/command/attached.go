@@ -97,7 +97,7 @@ func (f *bundleFlags) predictionSetOptions() table {
 	}
 	return join(table{
 		{name: "interval-score", dest: &f.predict.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
-			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts (default: the score of the fit)"},
+			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts, ridge after removing a bias, for few rows (default: the score of the fit)"},
 		{name: "smoothed", dest: &f.predict.Smoothed, conflicts: append(slices.Clone(levelConflicts), weighted(), crossFitted()), group: groupIntervals,
 			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{

@@ -53,7 +53,10 @@ type splitResult struct {
 	Slabs  []float64  `json:"slabs"` // coverage of the worst slab
 }
 
-func scoreNames() []string { return conformal.IntervalScores() }
+// scoreNames returns the scores to compare. The score ridge is for few calibration rows.
+func scoreNames() []string {
+	return slices.DeleteFunc(conformal.IntervalScores(), func(s string) bool { return s == conformal.Ridge })
+}
 
 func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
 	results, err := experiment.OpenStore[Case, splitResult](filepath.Join(s.Out, "scores.jsonl"))

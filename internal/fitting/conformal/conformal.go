@@ -18,15 +18,16 @@ func GraphScores() []string { return []string{LAC, APS, RAPS, SAPS} }
 
 // These are the nonconformity scores for two-sided intervals.
 const (
-	CQR  = "cqr"
-	CQRR = "cqr-r"
-	CQRM = "cqr-m"
-	CIR  = "cir"
-	RCP  = "rcp"
+	CQR   = "cqr"
+	CQRR  = "cqr-r"
+	CQRM  = "cqr-m"
+	CIR   = "cir"
+	RCP   = "rcp"
+	Ridge = "ridge"
 )
 
 // IntervalScores lists the scores for intervals.
-func IntervalScores() []string { return []string{CQR, CQRR, CQRM, CIR, RCP} }
+func IntervalScores() []string { return []string{CQR, CQRR, CQRM, CIR, RCP, Ridge} }
 
 // These are the regions that contain all targets of a row at once.
 const (
