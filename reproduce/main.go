@@ -23,6 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/figure2"
 	"github.com/attach-uncertainty/attach/reproduce/fusion"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
+	"github.com/attach-uncertainty/attach/reproduce/labels"
 	"github.com/attach-uncertainty/attach/reproduce/monitor"
 	"github.com/attach-uncertainty/attach/reproduce/pictures"
 	"github.com/attach-uncertainty/attach/reproduce/reasons"
@@ -39,7 +40,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, copies.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, labels.Experiment, copies.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
 }
 
 func main() {

@@ -350,6 +350,21 @@ func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, d
 	return t, nil
 }
 
+// FindLabelErrors returns the label errors of rows whose labels have the given ranks, by part.
+// The function discovered counts the discoveries among some of these rows.
+func (id Identity) FindLabelErrors(parts []calibrate.Ranks) (found LabelErrors, discovered func(some []calibrate.Ranks) int, err error) {
+	t, err := (&ScoreSet{Identity: id}).newLabelTally("", parts, parts, id.Delta)
+	if err != nil {
+		return found, nil, err
+	}
+	return t.finish(), func(some []calibrate.Ranks) (n int) {
+		for k, r := range some {
+			n += countUpTo(withNoise(r, id.LabelNoise), t.rankOf(k, t.result.PValueThreshold))
+		}
+		return n
+	}, nil
+}
+
 // rankOf returns the number of ranks of a part whose p-value is at most p.
 func (t *labelTally) rankOf(part int, p float64) int {
 	n, found := slices.BinarySearch(t.pValues[part], p)
