@@ -26,8 +26,11 @@ type retainedRow struct {
 	At    int    `json:"at"` // index among the audited rows of the shard
 	// Digest is the digest of the whole shard, or 0 until all rows of the shard are scored.
 	// It distinguishes shards with the same name.
-	Digest     uint64    `json:"digest,omitempty,string"`
-	Score      floatBits `json:"score"`
+	Digest uint64    `json:"digest,omitempty,string"`
+	Score  floatBits `json:"score"`
+	// LabelP and LabelScore are the p-value and the score of the label, or 0.
+	LabelP     floatBits `json:"label_p,omitempty"`
+	LabelScore floatBits `json:"label_score,omitempty"`
 	SampleHash uint64    `json:"drawn"` // hash of the key; the sample keeps the smallest hashes
 	// Features are the features that the model computes from the row.
 	Features floatList `json:"features"`
@@ -85,11 +88,12 @@ type Word struct {
 	Unknown bool    `json:"unknown,omitempty"` // whether the profile lacks it
 }
 
-// retainedRows holds the rows with the highest scores, and a sample of all rows that is
-// drawn by hashes of keys. Neither list depends on how rows were divided into parts. Both
-// are sorted.
+// retainedRows holds the rows with the highest scores, those with the most suspicious labels,
+// and a sample of all rows that is drawn by hashes of keys. No list depends on how rows were
+// divided into parts. All are sorted.
 type retainedRows struct {
 	Worst  []retainedRow `json:"worst"`
+	Labels []retainedRow `json:"labels,omitempty"`
 	Sample []retainedRow `json:"drawn"`
 	// perShard counts the rows of Worst, and crowded the shards with more than maxOfShard.
 	// perShard is nil until a row is added.
@@ -126,6 +130,11 @@ func compareScores(a, b retainedRow) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), a.compare(b))
 }
 
+// compareLabels orders rows by how suspicious their labels are.
+func compareLabels(a, b retainedRow) int {
+	return cmp.Or(cmp.Compare(a.LabelP, b.LabelP), cmp.Compare(b.LabelScore, a.LabelScore), a.compare(b))
+}
+
 // compareSampleHashes orders rows by the hashes of their keys.
 func compareSampleHashes(a, b retainedRow) int {
 	return cmp.Or(cmp.Compare(a.SampleHash, b.SampleHash), a.compare(b))
@@ -135,7 +144,14 @@ func compareSampleHashes(a, b retainedRow) int {
 // the row belongs to a list that stores them.
 func (k *retainedRows) add(r retainedRow, features, numbers func() floatList) {
 	k.addWorst(&r, func() { r.Features = features() })
-	r.Reasons = nil // the sample is not shown
+	r.Reasons = nil // other lists have no reasons
+	if r.LabelP > 0 {
+		k.Labels = insertSorted(k.Labels, &r, maxSuspicious, compareLabels, func() {
+			if r.Features == nil {
+				r.Features = features()
+			}
+		})
+	}
 	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, func() {
 		if r.Features == nil {
 			r.Features = features()
@@ -207,6 +223,9 @@ func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b
 func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
 		k.addWorst(&r, nil)
+	}
+	for _, r := range others.Labels {
+		k.Labels = insertSorted(k.Labels, &r, maxSuspicious, compareLabels, nil)
 	}
 	for _, r := range others.Sample {
 		k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, nil)

@@ -523,7 +523,11 @@ func (t *tally) addLabel(b block, list, i int, outlier bool) (g givenRank, err e
 	if place < maxSuspicious {
 		length := min(len(l.order)+1, maxSuspicious)
 		l.order = slices.Insert(l.order, place, s)[:length]
-		l.result.MostSuspicious = slices.Insert(l.result.MostSuspicious, place, t.newRow(b, i, outlier))[:length]
+		row := t.newRow(b, i, outlier)
+		if kept, ok := t.suspicious[b.shard][b.start+i]; ok {
+			row.Shown = w.retained.Labels[kept].Shown
+		}
+		l.result.MostSuspicious = slices.Insert(l.result.MostSuspicious, place, row)[:length]
 	}
 	return g, nil
 }
@@ -673,17 +677,17 @@ func (s *Scorer) addLabel(part *Part, g givenLabel) error {
 }
 
 // addTarget writes how suspicious target k of a row is.
-func (s *Scorer) addTarget(part *Part, k int, lower, upper, y float64) error {
-	score, p := math.NaN(), math.NaN()
+func (s *Scorer) addTarget(part *Part, k int, lower, upper, y float64) (givenLabel, error) {
+	g := givenLabel{-1, -1, math.NaN(), math.NaN()}
 	if !math.IsNaN(y) {
-		score = targetScore(lower, upper, y)
-		p = calibrate.Conformal{Scores: s.labelScores[k]}.PValue(score)
+		g.score = targetScore(lower, upper, y)
+		g.p = calibrate.Conformal{Scores: s.labelScores[k]}.PValue(g.score)
 	}
-	part.w.addNumber(score)
-	part.w.addNumber(p)
+	part.w.addNumber(g.score)
+	part.w.addNumber(g.p)
 	part.w.add(parquet.BooleanValue(false))
-	if math.IsNaN(p) {
-		return nil
+	if math.IsNaN(g.p) {
+		return g, nil
 	}
-	return part.labels[k].Add(p)
+	return g, part.labels[k].Add(g.p)
 }

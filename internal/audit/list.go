@@ -72,7 +72,7 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 		clear(top[min(s.Top, len(top)):])
 		top = top[:min(s.Top, len(top))]
 	}
-	worst, order, found := w.worstRows(), 0, s.Within == ""
+	worst, order, found := w.placesOf(w.retained.Worst), 0, s.Within == ""
 	err := w.eachBlock(ctx, w.columns(), func(b block) error {
 		scores, discovered := b.numbers("ood_score"), w.discoveryColumns(a, b)
 		wrong := func(i int) bool {

@@ -145,7 +145,7 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 	if oldWidth, newWidth := w.retained.width(), h.Retained.width(); oldWidth >= 0 && newWidth >= 0 && oldWidth != newWidth {
 		return fmt.Errorf("%s: it has %d features, and other files have %d", f.path, newWidth, oldWidth)
 	}
-	for _, list := range [][]retainedRow{h.Retained.Worst, h.Retained.Sample} {
+	for _, list := range [][]retainedRow{h.Retained.Worst, h.Retained.Labels, h.Retained.Sample} {
 		for i, r := range list {
 			list[i].Digest = cmp.Or(r.Digest, digests[r.Shard])
 		}
@@ -319,7 +319,7 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 		return nil, err
 	}
 	if look != nil {
-		if err := joined.showWorst(ctx, look); err != nil {
+		if err := joined.showRetained(ctx, look); err != nil {
 			return nil, err
 		}
 	}
@@ -358,37 +358,49 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 // Look reads audited rows again, to show them in the report.
 type Look struct {
 	// Rows returns what the report shows of some rows of a shard, or nil if the shard cannot
-	// be read. It also gets the features of the rows.
-	Rows func(ctx context.Context, shard string, rows []int, features blas32.General) ([]Shown, error)
-	// Explains reports whether Rows attributes scores. Total is the number of rows that Rows
-	// gets in all calls together. It is set before the first call.
+	// be read. It also gets the features of the rows. If explain is true, it attributes their
+	// scores.
+	Rows func(ctx context.Context, shard string, rows []int, features blas32.General, explain bool) ([]Shown, error)
+	// Explains reports whether Rows can attribute scores. Total is the number of rows whose
+	// scores it attributes in all calls together. It is set before the first call.
 	Explains bool
 	Total    int
 }
 
-// showWorst sets what the report shows of the rows with the highest scores. It leaves out rows
-// for which an earlier audit has set it.
-func (w *ScoreSet) showWorst(ctx context.Context, look *Look) error {
-	places := map[string][]int{} // indices in retained.Worst, by shard
-	for i, r := range w.retained.Worst {
-		if r.Shown == nil || look.Explains && r.Shown.Explained == nil {
+// showRetained sets what the report shows of the rows with the highest scores, and of those with
+// the most suspicious labels. It leaves out rows for which an earlier audit has set it.
+func (w *ScoreSet) showRetained(ctx context.Context, look *Look) error {
+	for _, r := range w.retained.Worst {
+		if look.Explains && (r.Shown == nil || r.Shown.Explained == nil) {
 			look.Total++
+		}
+	}
+	if err := w.show(ctx, look, w.retained.Worst, look.Explains); err != nil {
+		return err
+	}
+	return w.show(ctx, look, w.retained.Labels, false)
+}
+
+// show sets what the report shows of the rows in a list.
+func (w *ScoreSet) show(ctx context.Context, look *Look, list []retainedRow, explain bool) error {
+	places := map[string][]int{} // indices in the list, by shard
+	for i, r := range list {
+		if r.Shown == nil || explain && r.Shown.Explained == nil {
 			places[r.Shard] = append(places[r.Shard], i)
 		}
 	}
 	for _, shard := range slices.Sorted(maps.Keys(places)) {
 		var at []int
-		var list []retainedRow
+		var some []retainedRow
 		for _, i := range places[shard] {
-			r := w.retained.Worst[i]
-			at, list = append(at, r.At), append(list, r)
+			at, some = append(at, list[i].At), append(some, list[i])
 		}
-		shown, err := look.Rows(ctx, shard, at, features(list))
+		shown, err := look.Rows(ctx, shard, at, features(some), explain)
 		if err != nil {
 			return err
 		}
 		for k, i := range places[shard][:min(len(shown), len(at))] {
-			w.retained.Worst[i].Shown = &shown[k]
+			list[i].Shown = &shown[k]
 		}
 	}
 	return nil

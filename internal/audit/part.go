@@ -317,7 +317,7 @@ func readHeader(path string) (*header, error) {
 		}
 	}
 	width := h.Retained.width()
-	for _, r := range slices.Concat(h.Retained.Worst, h.Retained.Sample) {
+	for _, r := range slices.Concat(h.Retained.Worst, h.Retained.Labels, h.Retained.Sample) {
 		if r.At < 0 || r.At >= ends[r.Shard] {
 			return nil, invalid("it lists row %d of %.100s, which does not exist", r.At, r.Shard)
 		}

@@ -271,6 +271,7 @@ type tally struct {
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
+	suspicious     map[int]map[int]int // indices in retained.Labels, by shard and row
 	pendingKeys    []pendingKey        // keys that Copies lists, in the order of rows
 	scratch        countedRanks        // result of groupRanks
 	distinctWidths []calibrate.Ranks   // per target, the ranks of interval widths of distinct rows
@@ -407,15 +408,15 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		a.FitDuplicates = new(int)
 	}
 	a.HighestScoring = make([]Row, len(w.retained.Worst))
-	t.shownRows = w.worstRows()
+	t.shownRows, t.suspicious = w.placesOf(w.retained.Worst), w.placesOf(w.retained.Labels)
 	return t, nil
 }
 
-// worstRows returns the indices of the retained rows with the highest scores, by the index of
-// the shard and the index of the row.
-func (w *ScoreSet) worstRows() map[int]map[int]int {
+// placesOf returns the indices of retained rows in their list, by the index of the shard and the
+// index of the row.
+func (w *ScoreSet) placesOf(list []retainedRow) map[int]map[int]int {
 	at := map[shardID]map[int]int{}
-	for i, r := range w.retained.Worst {
+	for i, r := range list {
 		id := shardID{r.Shard, r.Digest}
 		if at[id] == nil {
 			at[id] = map[int]int{}

@@ -347,8 +347,10 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			w.addText(p.Name)
 			w.addNumber(p.Confidence)
 		}
+		label := givenLabel{} // the most suspicious one of the row
 		if labels != nil {
-			if err := s.addLabel(part, labels[i]); err != nil {
+			label = labels[i]
+			if err := s.addLabel(part, label); err != nil {
 				return err
 			}
 		}
@@ -368,8 +370,12 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			}
 			w.addNumber(y)
 			if s.LabelErrorsBy != "" {
-				if err := s.addTarget(part, k, t.Quantiles[0], t.Quantiles[1], y); err != nil {
+				target, err := s.addTarget(part, k, t.Quantiles[0], t.Quantiles[1], y)
+				if err != nil {
 					return err
+				}
+				if k == 0 || target.p < label.p || math.IsNaN(label.p) {
+					label = target
 				}
 			}
 		}
@@ -380,7 +386,10 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			return err
 		}
 		current.Digest += rowDigest(at+i, rows.Row(batch.Features, i))
-		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Reasons: reasonTexts}, func() floatList {
+		if math.IsNaN(label.p) {
+			label = givenLabel{}
+		}
+		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), LabelP: floatBits(label.p), LabelScore: floatBits(label.score), SampleHash: sampleHash(key), Reasons: reasonTexts}, func() floatList {
 			return slices.Clone(floatList(rows.Row(batch.Features, i)))
 		}, func() floatList { return batch.Values.Numbers(i) })
 		if err := w.endRow(); err != nil {

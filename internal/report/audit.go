@@ -319,7 +319,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	for _, c := range numbers {
 		g.addCells(c)
 	}
-	bytesLeft := maxPictureBytes
+	bytesLeft := pictureBytes(a)
 	for i, r := range a.HighestScoring {
 		if r.Shown == nil || len(r.Shown.Picture) == 0 || bytesLeft < len(r.Shown.Picture) {
 			continue
@@ -344,11 +344,16 @@ func highestScoringBlock(a *audit.Audit) *block {
 	return &b
 }
 
+// pictureBytes returns the total size of the pictures of one list of inputs.
+func pictureBytes(a *audit.Audit) int {
+	return maxPictureBytes / (1 + min(maxTargets, len(a.LabelErrors)))
+}
+
 // labelBlock shows the label errors of list k: which classes are confused, and the labels to
 // look at first.
 func labelBlock(a *audit.Audit, k int) block {
 	l := a.LabelErrors[k]
-	b := block{Title: "Wrong labels", Lead: fmt.Sprintf("%s of %s are discoveries at a false discovery rate of %g: on average, at most this fraction of them is right.", display.Count(l.Discoveries), rows.Count(l.Labelled, "label"), a.FDR)}
+	b := block{Title: "Wrong labels", Filter: true, Lead: fmt.Sprintf("%s of %s are discoveries at a false discovery rate of %g: on average, at most this fraction of them is right.", display.Count(l.Discoveries), rows.Count(l.Labelled, "label"), a.FDR)}
 	if a.Task != attach.Classification {
 		b.Title = capitalise(targetColumnName("wrong targets", l.Name, k, a))
 	}
@@ -372,8 +377,8 @@ func labelBlock(a *audit.Audit, k int) block {
 	}
 	text("input", func(r audit.Row) string { return r.Key })
 	if a.Task == attach.Classification {
-		text("given label", func(r audit.Row) string { return cmp.Or(r.LabelName, strconv.Itoa(*r.Label)) })
-		text("looks like", func(r audit.Row) string { return cmp.Or(r.SuggestedName, strconv.Itoa(*r.Suggested)) })
+		text("given label", givenLabel)
+		text("looks like", suggestedLabel)
 	} else {
 		number("target", func(r audit.Row) float64 { return float64(r.Target[k]) })
 		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
@@ -384,9 +389,25 @@ func labelBlock(a *audit.Audit, k int) block {
 	number("score of the label", func(r audit.Row) float64 { return float64(r.LabelScore[k]) })
 	text("label error", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.LabelDiscovery[k]] })
 	number("p-value of the OOD score", func(r audit.Row) float64 { return r.PValue })
-	b.Tables = append(b.Tables, g)
+	b.Tables = append([]grid{g}, b.Tables...) // pictures belong to the first table
+	bytesLeft := pictureBytes(a)
+	for i, r := range list {
+		if r.Shown == nil || len(r.Shown.Picture) == 0 || bytesLeft < len(r.Shown.Picture) {
+			continue
+		}
+		bytesLeft -= len(r.Shown.Picture)
+		pic := picture{Row: i, Encoded: r.Shown.Picture, Caption: shorten(r.Key), Facts: []Fact{{formatFourDigits(float64(r.LabelPValue[k])), "p-value of the label"}}}
+		if r.Label != nil {
+			pic.Facts = append([]Fact{{shorten(givenLabel(r)), "given label"}, {shorten(suggestedLabel(r)), "looks like"}}, pic.Facts...)
+		}
+		b.Pictures = append(b.Pictures, pic)
+	}
 	return b
 }
+
+func givenLabel(r audit.Row) string { return cmp.Or(r.LabelName, strconv.Itoa(*r.Label)) }
+
+func suggestedLabel(r audit.Row) string { return cmp.Or(r.SuggestedName, strconv.Itoa(*r.Suggested)) }
 
 // cellColumns returns the cells of rows of a table as columns of texts and columns of numbers,
 // in the order in which they appear.

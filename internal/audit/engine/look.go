@@ -37,7 +37,7 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 	}
 	explained := 0
 	look := &audit.Look{Explains: explainer != nil}
-	look.Rows = func(ctx context.Context, name string, rows []int, features blas32.General) ([]audit.Shown, error) {
+	look.Rows = func(ctx context.Context, name string, rows []int, features blas32.General, explain bool) ([]audit.Shown, error) {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
 		defer e.rows.Quiet()() // the notes were already printed when the rows were scored
 		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
@@ -62,7 +62,7 @@ func (e *Engine) look(ctx context.Context, sources []source) (*audit.Look, error
 				return nil, err
 			}
 		}
-		if explainer == nil {
+		if !explain || explainer == nil {
 			return shown, nil
 		}
 		block, err := read()
