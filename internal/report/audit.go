@@ -89,8 +89,8 @@ func Audit(a *audit.Audit) Page {
 	return p
 }
 
-// auditHeadline says in three sentences how many inputs do not belong, which ones, and where
-// they are.
+// auditHeadline says in a few sentences how many inputs do not belong, which ones, and where
+// they are. Wrong labels follow.
 func auditHeadline(a *audit.Audit) string {
 	proven := fmt.Sprintf("At least %s of %s (%s) differ from the %s.", display.Count(a.Outliers), rows.Count(a.Inputs, "input"), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), rows.Count(a.Calibration, "calibration row"))
 	if a.Outliers == 0 {
@@ -104,7 +104,12 @@ func auditHeadline(a *audit.Audit) string {
 	if g, ok := mainPlace(a); ok {
 		where = fmt.Sprintf("Most are in %s: at least %s of its %s.", shorten(g.Name), display.Count(g.Outliers), rows.Count(g.Inputs, "input"))
 	}
-	return proven + " " + named + " " + where
+	labels := ""
+	if len(a.LabelErrors) == 1 && a.LabelErrors[0].Labelled > 0 {
+		l := a.LabelErrors[0]
+		labels = fmt.Sprintf(" At least %s of %s are wrong; %s named, on average at most %s of them by mistake.", display.Count(l.Errors), rows.Count(l.Labelled, "label"), map[bool]string{true: "1 is", false: display.Count(l.Discoveries) + " are"}[l.Discoveries == 1], display.GivenPercent(a.FDR))
+	}
+	return proven + " " + named + " " + where + labels
 }
 
 // mainPlace returns the smallest file, folder or group with more than half of the outliers, if

@@ -70,6 +70,35 @@ func TestAuditOfRegressor(t *testing.T) {
 	}
 }
 
+// TestAuditOfLabels checks that the page shows confused classes, and suspicious labels with
+// their pictures.
+func TestAuditOfLabels(t *testing.T) {
+	labelled := func(name string) *audit.Audit {
+		a := sampleAudit(t, name)
+		given, suggested := 3, 8
+		row := a.HighestScoring[0]
+		row.Label, row.LabelName, row.Suggested, row.LabelPValue, row.LabelScore, row.LabelDiscovery = &given, name, &suggested, []audit.JSONFloat{.25}, []audit.JSONFloat{.5}, []bool{true}
+		a.LabelErrorsBy = "all"
+		a.LabelErrors = []audit.LabelErrors{{Labelled: 1234, Errors: 7, Discoveries: 5, FDP: .625, Confusions: []audit.Confusion{{Label: 3, LabelName: name, Suggested: 8, Discoveries: 4}}, MostSuspicious: []audit.Row{row}}}
+		for i := range a.Groups {
+			a.Groups[i].Labelled, a.Groups[i].LabelDiscoveries, a.Groups[i].LabelErrors = []int{17}, []int{4321}, []int{1}
+		}
+		a.Groups = append(a.Groups, audit.Group{Kind: "label", Name: name, Labelled: []int{17}, LabelDiscoveries: []int{4321}, LabelErrors: []int{1}})
+		return a
+	}
+	page := renderPage(t, Audit(labelled("seven")))
+	checkPage(t, page)
+	for _, want := range []string{"At least 7 of 1,234 labels are wrong; 5 are named, on average at most 10 % of them by mistake.", "Confused classes", "wrong labels at least", "By given label", "4,321", "62.5 %"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(page, `src="data:image/png;base64,`); n != 2 {
+		t.Errorf("there are %d pictures", n)
+	}
+	checkEscaped(t, renderPage(t, Audit(labelled(hostileName))))
+}
+
 // TestAuditOfCopies checks that copies are the first fact on the page. It also checks that
 // the shift test names the folder whose inputs score higher.
 func TestAuditOfCopies(t *testing.T) {
