@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -53,13 +54,16 @@ type way struct {
 }
 
 func ways() []way {
-	intervals := func(from string) func(context.Context, int, uint64) (draw, error) {
-		return func(ctx context.Context, n int, seed uint64) (draw, error) { return drawIntervals(ctx, from, n, seed) }
+	intervals := func(from, score string) func(context.Context, int, uint64) (draw, error) {
+		return func(ctx context.Context, n int, seed uint64) (draw, error) {
+			return drawIntervals(ctx, from, score, n, seed)
+		}
 	}
 	return []way{
-		{"interval model learns from fit rows", intervals("fit")},
-		{"interval model learns from half of the calibration rows", intervals("calibration")},
-		{"default: automatic choice of errors, interval model and score", intervals("")},
+		{"interval model learns from fit rows", intervals("fit", "")},
+		{"interval model learns from half of the calibration rows", intervals("calibration", "")},
+		{"default: automatic choice of errors, interval model and score", intervals("", "")},
+		{"interval score ridge", intervals("fit", conformal.Ridge)},
 		{"density-ratio weights, shift of 0.5", drawCovariate},
 		{"label-shift weights", drawLabels},
 	}
@@ -124,7 +128,7 @@ const (
 // drawIntervals measures intervals around a model that has memorised the fit rows. Errors grow
 // with the first feature. A small forest predicts their quantiles, or the interval model that
 // Fit chooses.
-func drawIntervals(ctx context.Context, from string, n int, seed uint64) (draw, error) {
+func drawIntervals(ctx context.Context, from, score string, n int, seed uint64) (draw, error) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	sample := func(n int, share float64) (ood.Batch, blas32.General) {
 		b, y := ood.Batch{Features: rows.New(n, 2), Logits: rows.New(n, 1)}, rows.New(n, 1)
@@ -137,7 +141,7 @@ func drawIntervals(ctx context.Context, from string, n int, seed uint64) (draw, 
 		}
 		return b, y
 	}
-	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Residual: true}, SkipDetector: true, Level: 1 - alpha, Seed: seed, IntervalFit: from}
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Residual: true}, SkipDetector: true, Level: 1 - alpha, Seed: seed, IntervalFit: from, IntervalScore: score}
 	learning := choiceRows
 	if from != "" {
 		learning = fitRows
