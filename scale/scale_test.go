@@ -132,7 +132,7 @@ func TestPrism(t *testing.T) {
 	bucket := "file://" + dir
 	mustRun(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	checkAudit(t, "cloud", want)
-	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 4 {
+	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 5 {
 		t.Errorf("the bucket holds %v", remaining)
 	}
 	// The earlier result must stay until the new one is complete.
@@ -154,7 +154,7 @@ func TestPrism(t *testing.T) {
 	mustRun(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "more", "--every", "3")
 	checkAudit(t, "cloud", readFile(t, "more/audit.json"))
-	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 4 {
+	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 5 {
 		t.Errorf("the bucket holds %v", remaining)
 	}
 	if err := os.Remove("part-5.npz"); err != nil {
