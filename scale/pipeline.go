@@ -96,13 +96,11 @@ func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) e
 	if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 		return err
 	}
-	from, to := shards[0].Number, shards[len(shards)-1].Number
-	existing, release, err := w.storage.localFiles(ctx, s.Parts, commonPrefix(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
-	if err != nil {
-		return err
+	have := func(first, last engine.Place) (paths []string, release func(), err error) {
+		prefix := commonPrefix(shards[0].Number, shards[len(shards)-1].Number)
+		return w.storage.localFiles(ctx, s.Parts, prefix, func(name string) bool { return engine.StartsBetween(name, first, last) })
 	}
-	defer release()
-	return w.Score(ctx, shards, existing, func(name string, part io.WriterTo) error {
+	return w.Score(ctx, shards, have, func(name string, part io.WriterTo) error {
 		if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +21,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/command"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	rowdata "github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // TestMain runs the scale program instead of the tests if a test started this binary as the
@@ -306,6 +309,58 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestPieces checks that large files are scored in pieces, whose parts begin where the pieces do,
+// and that the results have the same bytes as those of attach audit.
+func TestPieces(t *testing.T) {
+	models, err := filepath.Abs("../testmodels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-intervals", "-o", "m.attach")
+	// An array that the model does not read makes the file large.
+	const rows, padding = 400, 3 << 26
+	writeArrays := func(last float32) {
+		t.Helper()
+		x := make([]float32, rows)
+		for i := range x {
+			x[i] = float32(i % 9)
+		}
+		x[rows-1] = last
+		f, err := os.Create("large.npz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := npy.WriteNPZ(f, map[string]rowdata.Array{"x": {Shape: []int{rows, 1}, Data: x}, "padding": {Shape: []int{padding}, Data: make([]uint8, padding)}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeArrays(float32(math.NaN()))
+	out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "large.npz", "-o", "large").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "row 399 of large.npz") {
+		t.Errorf("%v: %s", err, out)
+	}
+	var starts []string
+	parts, _ := filepath.Glob("large/parts/*.parquet")
+	for _, part := range parts {
+		starts = append(starts, filepath.Base(part))
+	}
+	if got := strings.Join(starts, " "); got != "000000-000000000000.parquet 000000-000000000128.parquet 000000-000000000256.parquet" {
+		t.Errorf("the parts are %s", got)
+	}
+	writeArrays(3)
+	args := []string{"m.attach", "--x", "large.npz", "--batch", "37"} // pieces are no multiple of the batch
+	attach(t, append([]string{"audit", "-o", "single"}, args...)...)
+	if out, err := scaleCommand(t.Context(), t, nil, append(args, "-o", "large")...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	checkAudit(t, "large", readFile(t, "single/audit.json"))
+	if !bytes.Equal(readFile(t, "large/scores.parquet"), readFile(t, "single/scores.parquet")) {
+		t.Error("large/scores.parquet is not what attach audit writes")
+	}
+}
+
 // TestCommonPrefix checks that names of parts in a range of shards begin with the common
 // prefix.
 func TestCommonPrefix(t *testing.T) {
@@ -318,7 +373,7 @@ func TestCommonPrefix(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"000256-000000000000.parquet": true, "000255-000000000000.parquet": false, "000260-failed.txt": false, "runs.txt": false, "300-1.parquet": false} {
-		if engine.StartsInShards(name, 256, 511) != want {
+		if engine.StartsBetween(name, engine.Place{Shard: 256}, engine.Place{Shard: 512}) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
 	}

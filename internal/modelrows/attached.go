@@ -176,6 +176,10 @@ func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, chec
 	}
 }
 
+// FeatureBlockRows is the number of rows in a block of precomputed features. The last block may
+// be shorter.
+const FeatureBlockRows = 1024
+
 // Precomputed opens the features at x that are in slice. Labels or targets come from y or,
 // if y is empty, from x.
 func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Slice) (*Rows, error) {
@@ -194,7 +198,7 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Sl
 	if err := checkFeatureName(x); err != nil {
 		return nil, err
 	}
-	n, blocks, err := inputs.FeatureBlocks(x, slice, 1024, want, layerWidths(m.options.Weights, last))
+	n, blocks, err := inputs.FeatureBlocks(x, slice, FeatureBlockRows, want, layerWidths(m.options.Weights, last))
 	if err != nil {
 		return nil, err
 	}

@@ -200,13 +200,16 @@ func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err e
 		if d.complete(s.Name) {
 			continue
 		}
-		bad, err := e.scoreShard(ctx, scoring, s.Name, s.path, d.have[s.Name], func(r audit.Rows, at, rows int) {
-			done += rows
-			progress(done, i, len(d.Shards), min(1, float64(at)/float64(r.Len)))
-		})
+		r, bad, err := e.openAudited(ctx, s.Name, s.path, pieces(s.Size), d.have[s.Name])
 		if bad {
 			d.exclude(s.Name, err)
 			continue
+		}
+		if err == nil {
+			err = r.scoreRows(ctx, scoring, s.Name, s.path, d.have[s.Name], 0, r.Len, func(at, rows int) {
+				done += rows
+				progress(done, i, len(d.Shards), min(1, float64(at)/float64(r.Len)))
+			})
 		}
 		if err != nil && saveErr == nil {
 			saveErr = scoring.Flush()

@@ -17,51 +17,57 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 	"github.com/attach-uncertainty/attach/schema"
 )
 
-// scoreShard scores the missing rows of a shard. It calls the function progress with the
-// next row and the number of new rows. If the shard is to be left out, bad is true and err
-// is the reason.
-func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
-	r, bad, err := e.openAudited(ctx, name, path)
-	if err != nil {
-		return bad, err
-	}
-	if err := checkRowCount(name, r.N, have); err != nil {
-		return false, err
-	}
-	for _, gap := range audit.Gaps(name, r.Len, have) {
-		at := gap[0]
-		counted := func(rows int) {
-			at += rows
-			progress(r, at, rows)
-		}
-		if err := scoring.Rows(ctx, name, r, gap[0], gap[1], counted); err != nil {
-			return false, inputs.InFile(path, err)
-		}
-	}
-	return false, nil
+// auditedRows are the audited rows of an open shard, divided into pieces.
+type auditedRows struct {
+	audit.Rows
+	bounds []int // first row of each piece, and the number of rows
 }
 
-// openAudited opens the audited rows of a shard. With SkipBad, it reads all of them before
-// any row is scored. A shard that is damaged in the middle is then left out as a whole.
-// Therefore the audited rows do not depend on the position of the damage, or on earlier
-// interrupted runs.
-func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
+// scoreRows scores the rows from first up to but not including last that are missing in have. It
+// calls the function progress with the next row and the number of new rows.
+func (r auditedRows) scoreRows(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, first, last int, progress func(at, rows int)) error {
+	for _, gap := range audit.Gaps(name, r.Len, have) {
+		at, end := max(gap[0], first), min(gap[1], last)
+		if at >= end {
+			continue
+		}
+		next := at
+		counted := func(rows int) {
+			next += rows
+			progress(next, rows)
+		}
+		if err := scoring.Rows(ctx, name, r.Rows, at, end, counted); err != nil {
+			return inputs.InFile(path, err)
+		}
+	}
+	return nil
+}
+
+// openAudited opens the audited rows of a shard of which some rows may have been scored. If the
+// shard is to be left out, bad is true and err is the reason. With SkipBad, openAudited reads
+// all rows before any row is scored. A shard that is damaged in the middle is then left out as
+// a whole. Therefore the audited rows do not depend on the position of the damage, or on
+// earlier interrupted runs.
+func (e *Engine) openAudited(ctx context.Context, name, path string, pieces int, have []audit.Range) (r auditedRows, bad bool, err error) {
 	e.opening.Lock()
 	if err := e.rows.OpenNetwork(ctx); err != nil {
 		e.opening.Unlock()
 		return r, false, err
 	}
-	r, check, err := e.shardRows(ctx, name, path, e.Identity)
+	r, check, err := e.shardRows(ctx, name, path, e.Identity, pieces)
 	e.opening.Unlock()
 	if err == nil && e.SkipBad {
 		err = inputs.InFile(path, check(ctx))
 	}
-	bad, err = e.explainUnreadable(err)
+	if bad, err = e.explainUnreadable(err); err == nil {
+		err = checkRowCount(name, r.N, have)
+	}
 	return r, bad, err
 }
 
@@ -83,9 +89,9 @@ func (e *Engine) explainUnreadable(err error) (bad bool, reason error) {
 	return false, err
 }
 
-// shardRows opens the audited rows of a shard. The function check reads all of them and
-// returns the first error.
-func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
+// shardRows opens the audited rows of a shard, and divides them into pieces. The function check
+// reads all rows and returns the first error.
+func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity, pieces int) (r auditedRows, check func(context.Context) error, err error) {
 	opened, err := e.rows.OpenRows(ctx, path, "", inputs.Slice{})
 	if err != nil {
 		return r, nil, err
@@ -98,6 +104,7 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	}
 	set := opened.Set
 	if set == nil {
+		r.bounds = pieceBounds(count, modelrows.FeatureBlockRows, pieces)
 		r.Name = func(i int) (string, string, int) {
 			key, folder := audit.Key(name, "", i)
 			return key, folder, i
@@ -135,6 +142,7 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	} else if set, err = set.Slice(inputs.Slice{End: count, Ends: true}); err != nil {
 		return r, nil, err
 	}
+	r.bounds = pieceBounds(count, set.BlockRows(), pieces)
 	isTable := inputs.IsTable(path)
 	r.Name = func(i int) (string, string, int) {
 		file := ""
@@ -152,15 +160,26 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 				return
 			}
 			queue := inputQueue{matcher: e.scorer.Matcher()}
-			blocks := queue.record(rest.Blocks(ctx, rest.BlockRows()))
-			for batch, err := range e.rows.RowsOf(ctx, rest, blocks).Blocks(true) {
-				b := audit.Batch{Rows: batch}
-				if err == nil {
-					b.Sketches, b.Values = queue.take(batch.Len())
-				}
-				if !yield(b, err) {
+			next, stop := iter.Pull2(queue.record(rest.Blocks(ctx, rest.BlockRows())))
+			defer stop()
+			blocks := blockQueue{next: next}
+			for at := from; at < count; {
+				end := pieceEnd(r.bounds, at)
+				piece, err := set.Slice(inputs.Slice{Start: at, End: end, Ends: true})
+				if err != nil {
+					yield(audit.Batch{}, err)
 					return
 				}
+				for batch, err := range e.rows.RowsOf(ctx, piece, blocks.take(end-at)).Blocks(true) {
+					b := audit.Batch{Rows: batch}
+					if err == nil {
+						b.Sketches, b.Values = queue.take(batch.Len())
+					}
+					if !yield(b, err) || err != nil {
+						return
+					}
+				}
+				at = end
 			}
 		}
 	}
@@ -252,7 +271,7 @@ func shardsDigest(ctx context.Context, shards []source) (string, error) {
 func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
 	e.fittedCounts = nil
 	for _, shard := range shards {
-		r, _, err := e.shardRows(ctx, shard.Name, shard.path, audit.Identity{})
+		r, _, err := e.shardRows(ctx, shard.Name, shard.path, audit.Identity{}, 1)
 		if err != nil {
 			return features, nil, err
 		}
