@@ -112,6 +112,10 @@ func (f *family) gain(before, after remedy) string {
 	return text
 }
 
+// maxRidgeRows is the largest number of calibration rows with which advice tries the score
+// "ridge". The time that it takes for a row grows with this number.
+const maxRidgeRows = 1000
+
 // adviseIntervalScore advises a different interval score if it covers the parts of the
 // rows more evenly than the current score. Otherwise it advises looking for features that
 // predict where errors are large. For intervals that are cross-fitted or have one end, it gives no
@@ -128,7 +132,7 @@ func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value stri
 	s := g.intervalStrata(currentScore)
 	current := g.sampled(g.targets[f.guarantee.Target].levels[g.mainLevel])
 	before, after := g.tryOptions(f, s, current, conformal.IntervalScores(), func(score string) (c outcomes, ok bool) {
-		if score == currentScore || !slices.Equal(g.bundle.Calibration.Quantiles[0].Levels, quantile.Levels()) {
+		if score == currentScore || score == conformal.Ridge && g.bundle.Calibration.IntervalRows() > maxRidgeRows || !slices.Equal(g.bundle.Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			return c, false
 		}
 		all, tried := g.outcomesByScore[score]

@@ -683,7 +683,7 @@ func partNotes(e *evaluate.Evaluation) (list []evaluate.Note) {
 	return list
 }
 
-// TestAdvisesAnyIntervalScore checks that advice tries every other interval score. Noise of one
+// TestAdvisesAnyIntervalScore checks that advice tries other interval scores than cqr-r and rcp. Noise of one
 // size for all rows is added after the fit. Scores that add a constant suit it, and cqr-r only
 // helps by intervals that are a third wider.
 func TestAdvisesAnyIntervalScore(t *testing.T) {
@@ -700,6 +700,25 @@ func TestAdvisesAnyIntervalScore(t *testing.T) {
 	notes := partNotes(e)
 	if len(notes) != 1 || notes[0].Value != "cqr" && notes[0].Value != "cir" {
 		t.Errorf("the notes are %+v", notes)
+	}
+}
+
+// TestAdvisesRidge checks that advice tries the score ridge, which suits this bias of the model,
+// only if there are few calibration rows. With many it would take minutes.
+func TestAdvisesRidge(t *testing.T) {
+	for n, want := range map[int]bool{1000: true, 1001: false} {
+		in, cal, test := regressor(1, 1000, 1), regressor(2, n, 1), regressor(3, 2000, 1)
+		in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 10, "min_samples_leaf": 10}
+		for _, d := range []attach.FitOptions{cal, test} {
+			for i := range d.Targets.Data {
+				d.Targets.Data[i] += 3 * max(0, d.Batch.Logits.Data[i])
+			}
+		}
+		in.Cal, in.CalTargets = cal.Batch, cal.Targets
+		notes := partNotes(mustEvaluate(t, mustFit(t, in), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{}))
+		if len(notes) == 0 || (notes[0].Value == "ridge") != want {
+			t.Errorf("%d calibration rows: the notes are %+v", n, notes)
+		}
 	}
 }
 
