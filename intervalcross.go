@@ -26,7 +26,7 @@ func (in FitOptions) checkCross() error {
 	case in.IntervalFit != "cross":
 		return nil
 	case in.IntervalScore == conformal.RCP || in.IntervalScore == conformal.Ridge:
-		return fmt.Errorf("cross-fitted intervals cannot have the score %s; choose another IntervalScore or FitOptions.IntervalFit", in.IntervalScore)
+		return fmt.Errorf("cross-fitted intervals cannot have the score %s; choose another FitOptions.IntervalScore or FitOptions.IntervalFit", in.IntervalScore)
 	case in.Groups != nil || in.CalGroups != nil:
 		return errors.New("cross-fitted intervals cannot be calibrated by group; leave the groups out, or choose another FitOptions.IntervalFit")
 	case in.TargetRows.Rows > 0:

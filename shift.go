@@ -30,7 +30,7 @@ func (in FitOptions) checkTargetRows() error {
 	case shares && (cal.Logits.Cols == 0 || cal.Labels == nil):
 		return errors.New("weights by class need calibration rows with labels and logits; give both, or leave out FitOptions.TargetLogits")
 	case in.IntervalScore == conformal.Ridge:
-		return errors.New("intervals with the score ridge cannot have weights; choose another IntervalScore, or leave FitOptions.TargetRows out")
+		return errors.New("intervals with the score ridge cannot have weights; choose another FitOptions.IntervalScore, or leave FitOptions.TargetRows out")
 	}
 	return in.Base.checkFinite(ood.Batch{Features: in.TargetRows, Logits: in.TargetLogits}, "target rows")
 }
