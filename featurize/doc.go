@@ -7,9 +7,10 @@
 // the number of features and c the number of outputs. If Info.Exact is set, logits = φ·Wᵀ +
 // b holds exactly. Options can also select earlier layers.
 //
-// A linear model of scikit-learn is treated as one linear layer. Trees, support vector
+// A linear classifier of scikit-learn is treated as one linear layer. Trees, support vector
 // machines and similar models of tables have no linear layer, so their inputs and
-// predictions serve as features.
+// predictions serve as features. Regressors that read a table have the same features: see
+// Feature.Of.
 //
 // OpenFor opens the model that a .attach file was fitted on. The tensors to read and the
 // preprocessing come from that file.

@@ -26,7 +26,7 @@ import (
 
 // printNotes prints warnings, a summary of the fit, and notes. The guarantee is printed as
 // a warning if some calibration rows are also fit rows, or if they were split off for a
-// model without a linear layer, such as trees. Otherwise it is printed as a note, unless
+// model of a table, which has often memorised its training rows. Otherwise it is printed as a note, unless
 // another warning replaces it.
 func (f *fitCall) printNotes(b *attach.Bundle) {
 	w := f.stderr
