@@ -458,8 +458,9 @@ func className(r audit.Row) string {
 	return cmp.Or(r.ClassName, strconv.Itoa(*r.Class))
 }
 
+// targetColumnName names a figure of target k. A classifier has no targets.
 func targetColumnName(figure, name string, k int, a *audit.Audit) string {
-	if len(a.Targets) == 1 {
+	if len(a.Targets) <= 1 {
 		return figure
 	}
 	return figure + " of " + shorten(cmp.Or(name, strconv.Itoa(k)))

@@ -88,7 +88,7 @@ func TestAuditOfLabels(t *testing.T) {
 	}
 	page := renderPage(t, Audit(labelled("seven")))
 	checkPage(t, page)
-	for _, want := range []string{"At least 7 of 1,234 labels are wrong; 5 are named, on average at most 10 % of them by mistake.", "Confused classes", "wrong labels at least", "By given label", "4,321", "62.5 %"} {
+	for _, want := range []string{"At least 7 of 1,234 labels are wrong; 5 are named, on average at most 10 % of them by mistake.", "Confused classes", ">wrong labels at least<", "By given label", "4,321", "62.5 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
