@@ -119,3 +119,17 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%d: %s", code, &stderr)
 	}
 }
+
+// TestNamesWithLineBreaks checks that a list with a name per line refuses a name with two lines.
+func TestNamesWithLineBreaks(t *testing.T) {
+	var list strings.Builder
+	names := newTableWriter("clean.txt", &list)
+	if err := names.write([]field{{"key", "a.png"}}); err != nil || list.String() != "a.png\n" {
+		t.Errorf("%q, %v", list.String(), err)
+	}
+	for _, name := range []string{"b\nc.png", "d\r.png"} {
+		if err := names.write([]field{{"key", name}}); err == nil {
+			t.Errorf("%q is written", name)
+		}
+	}
+}

@@ -228,7 +228,11 @@ func (t *csvTable) close() error {
 type nameTable struct{ w io.Writer }
 
 func (t *nameTable) write(row []field) error {
-	_, err := fmt.Fprintln(t.w, row[0].value)
+	name := fmt.Sprint(row[0].value)
+	if strings.ContainsAny(name, "\r\n") {
+		return fmt.Errorf("the name %q has a line break, so a list with a name per line cannot hold it; write to a .csv file", name)
+	}
+	_, err := fmt.Fprintln(t.w, name)
 	return err
 }
 
