@@ -654,6 +654,20 @@ func (w *ScoreSet) discoveryColumns(a *Audit, b block) map[string]func(i int) bo
 	return columns
 }
 
+// worstLabel returns how suspicious the label of row i is, or the most suspicious of its targets.
+func (w *ScoreSet) worstLabel(a *Audit, b block, i int) suspicion {
+	worst := suspicion{p: math.Inf(1)}
+	for list, l := range a.labels {
+		if part, rank, err := w.labelOf(b, list, i); err == nil && part >= 0 {
+			s := suspicion{l.pValue(part, rank), b.numbers(w.labelColumn("label_score", list))[i]}
+			if s.compare(worst) < 0 {
+				worst = s
+			}
+		}
+	}
+	return worst
+}
+
 // addLabel writes the label of a row.
 func (s *Scorer) addLabel(part *Part, g givenLabel) error {
 	w, names := part.w, s.bundle.Base.Classes

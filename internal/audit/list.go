@@ -19,14 +19,14 @@ type Selection struct {
 	// Within is the name of a file, folder or group. It selects the inputs in it, also those in
 	// its sub-folders.
 	Within string
-	// Top selects the inputs with the highest scores, in this order. Otherwise inputs are in
-	// the order of the files.
+	// Top selects the inputs with the highest scores, or with LabelErrors the most suspicious
+	// labels, in this order. Otherwise inputs are in the order of the files.
 	Top int
 }
 
 // ListedColumns returns the names of the values of a listed input, and zero values: strings,
-// ints, float64s and bools. The names are those of the file of scores without the sketch, the reasons if they were
-// asked for, and the nearest fit row of an input with one of the highest scores.
+// ints, float64s and bools. The names are those of the file of scores without the sketch, the
+// reasons if there can be any, and the nearest fit row of an input with one of the highest scores.
 func (w *ScoreSet) ListedColumns() (names []string, zero []any) {
 	c := w.columns()
 	for j, node := range c.nodes {
@@ -59,22 +59,29 @@ func (w *ScoreSet) hasReasons() bool {
 }
 
 // List calls the function use for each selected input of an audit whose results are a. A row has
-// a value for each name that ListedColumns returns. List returns an error if there is no file, folder or group Selection.Within.
+// a value for each name that ListedColumns returns. List returns an error if there is no file,
+// folder or group Selection.Within.
 func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row []any) error) error {
 	type scored struct {
-		row   []any
-		score float64
+		row []any
+		suspicion
 		order int
 	}
 	var top []scored
 	keepTop := func() {
-		slices.SortFunc(top, func(a, b scored) int { return cmp.Or(cmp.Compare(b.score, a.score), a.order-b.order) })
+		slices.SortFunc(top, func(a, b scored) int { return cmp.Or(a.compare(b.suspicion), a.order-b.order) })
 		clear(top[min(s.Top, len(top)):])
 		top = top[:min(s.Top, len(top))]
 	}
 	worst, order, found := w.placesOf(w.retained.Worst), 0, s.Within == ""
 	err := w.eachBlock(ctx, w.columns(), func(b block) error {
 		scores, discovered := b.numbers("ood_score"), w.discoveryColumns(a, b)
+		suspicionOf := func(i int) suspicion {
+			if s.LabelErrors {
+				return w.worstLabel(a, b, i)
+			}
+			return suspicion{score: scores[i]}
+		}
 		wrong := func(i int) bool {
 			for name, found := range discovered {
 				if name != "discovery" && found(i) {
@@ -97,8 +104,8 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 				}
 				continue
 			}
-			top = append(top, scored{row, scores[i], order})
-			if order++; len(top) >= 2*s.Top+blockRows {
+			top = append(top, scored{row, suspicionOf(i), order})
+			if order++; len(top)/2 >= max(s.Top, blockRows) {
 				keepTop()
 			}
 		}
