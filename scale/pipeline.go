@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
@@ -42,10 +44,16 @@ func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
 	if err := json.Unmarshal([]byte(list), &shards); err != nil {
 		return err
 	}
+	begun := time.Now()
 	w, err := workerFor(s)
 	if err == nil {
 		err = w.score(ctx, s, shards)
 	}
+	scored := fmt.Sprintf("piece %d of %d of %s", shards[0].Piece+1, shards[0].Pieces, shards[0].Path)
+	if n := len(shards); n > 1 {
+		scored = fmt.Sprintf("%d files from %s on", n, shards[0].Path)
+	}
+	log.Infof(ctx, "worker %d took %.1f s for %s", os.Getpid(), time.Since(begun).Seconds(), scored)
 	if errors.Is(err, errReplaced) {
 		return nil
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -17,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
@@ -358,6 +362,75 @@ func TestPieces(t *testing.T) {
 	checkAudit(t, "large", readFile(t, "single/audit.json"))
 	if !bytes.Equal(readFile(t, "large/scores.parquet"), readFile(t, "single/scores.parquet")) {
 		t.Error("large/scores.parquet is not what attach audit writes")
+	}
+}
+
+// TestLargeFile prints how Prism's workers share one Parquet file of 512 MiB, and the time and
+// memory. SCALE_ATTACH may name the program attach, and SCALE_BEFORE another build of this
+// program. It then prints their time and memory too.
+func TestLargeFile(t *testing.T) {
+	if os.Getenv("SCALE_LARGE") == "" {
+		t.Skip("it takes minutes and 1 GB of disk: set SCALE_LARGE=1")
+	}
+	t.Chdir(t.TempDir())
+	const width, rows = 512, 1 << 18
+	random := rand.New(rand.NewPCG(1, 1))
+	draw := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(random.NormFloat64())
+		}
+		return x
+	}
+	fit, err := os.Create("fit.npz")
+	if err == nil {
+		err = cmp.Or(npy.WriteNPZ(fit, map[string]rowdata.Array{"features": {Shape: []int{4000, width}, Data: draw(4000 * width)}}, false), fit.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := os.Create("large.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Features []float32 `parquet:"features,list"`
+	}
+	w := parquet.NewGenericWriter[row](large, parquet.MaxRowsPerRowGroup(rows/16))
+	for range rows {
+		if _, err := w.Write([]row{{draw(width)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmp.Or(w.Close(), large.Close()); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, "fit", "--task", "regression", "--no-intervals", "--x", "fit.npz", "-o", "m.attach")
+	for _, name := range []string{"attach", "before", "now"} {
+		program := map[string]string{"attach": os.Getenv("SCALE_ATTACH"), "before": os.Getenv("SCALE_BEFORE"), "now": os.Args[0]}[name]
+		if program == "" {
+			continue
+		}
+		args := []string{"m.attach", "--x", "large.parquet", "--from-features", "-o", name}
+		if name == "attach" {
+			args = append([]string{"audit"}, args...)
+		} else {
+			args = append(args, "--verbose")
+		}
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(os.Environ(), "SCALE_PROGRAM=1")
+		begun := time.Now()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		t.Logf("%s: %.0f s, %.0f s of processors, %d MB", name, time.Since(begun).Seconds(), (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), usage.Maxrss>>10)
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, " took ") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
 	}
 }
 
