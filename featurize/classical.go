@@ -72,10 +72,16 @@ func (s modelBuilder) regressesTable(w *walk, l location, task attach.Task) bool
 		if !onnx.IsFloat(pb.TensorProto_DataType(v.GetType().GetTensorType().GetElemType())) {
 			return false // whole numbers may be tokens or categories, whose order means nothing
 		}
-		width += 1
-		if shape := shapeOf(v); len(shape) == 2 {
-			width += int(max(shape[1], 1)) - 1
+		columns := 1
+		if shape := shapeOf(v); len(shape) == 2 && shape[1] > 0 {
+			columns = int(shape[1])
+		} else if len(shape) == 2 {
+			columns = columnsNeeded(s.graph, name)
 		}
+		if columns == 0 {
+			return false
+		}
+		width += columns
 	}
 	return width > 0 && width <= maxTableWidth
 }

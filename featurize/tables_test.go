@@ -144,23 +144,31 @@ func TestTables(t *testing.T) {
 // TestTableRegressor checks which networks have their inputs and predictions as features.
 func TestTableRegressor(t *testing.T) {
 	rt := runtime(t)
-	network := func(outputs int, dims ...any) string {
-		return tiny(t, 13, func(b *onnx.Builder, x string) {
-			phi := b.Node("Relu", []string{b.Node("Gemm", []string{x, b.Initializer("V", make([]float32, dims[1].(int)*5), int64(dims[1].(int)), 5)})})
-			b.Output(b.Node("Gemm", []string{phi, b.Initializer("W", make([]float32, 5*outputs), 5, int64(outputs))}), pb.TensorProto_FLOAT, "n", outputs)
-		}, dims...)
+	layers := func(b *onnx.Builder, x string, width, outputs int) {
+		phi := b.Node("Relu", []string{b.Node("Gemm", []string{x, b.Initializer("V", make([]float32, width*5), int64(width), 5)})})
+		b.Output(b.Node("Gemm", []string{phi, b.Initializer("W", make([]float32, 5*outputs), 5, int64(outputs))}), pb.TensorProto_FLOAT, "n", outputs)
 	}
+	network := func(outputs, width int) string {
+		return tiny(t, 13, func(b *onnx.Builder, x string) { layers(b, x, width, outputs) }, "n", width)
+	}
+	undeclared := func(width int) string { // only the first layer tells the width
+		return tiny(t, 13, func(b *onnx.Builder, x string) { layers(b, x, width, 1) }, "n", "columns")
+	}
+	unknown := tiny(t, 13, func(b *onnx.Builder, x string) { layers(b, b.Node("Identity", []string{x}), 3, 1) }, "n", "columns")
 	inputsAndOutputs := "attach/inputs-and-outputs"
 	for name, k := range map[string]struct {
 		path, want string
 		task       attach.Task
 	}{
-		"one output":                            {path: network(1, "n", 3), want: inputsAndOutputs},
-		"one score of a binary classifier":      {path: network(1, "n", 3), task: attach.Classification, want: "Relu"},
-		"two outputs of unknown task":           {path: network(2, "n", 3), want: "Relu"},
-		"two targets":                           {path: network(2, "n", 3), task: attach.Regression, want: inputsAndOutputs},
-		"256 columns":                           {path: network(1, "n", 256), want: inputsAndOutputs},
-		"a flattened image, more than 256 wide": {path: network(1, "n", 257), want: "Relu"},
+		"one output":                            {path: network(1, 3), want: inputsAndOutputs},
+		"one score of a binary classifier":      {path: network(1, 3), task: attach.Classification, want: "Relu"},
+		"two outputs of unknown task":           {path: network(2, 3), want: "Relu"},
+		"two targets":                           {path: network(2, 3), task: attach.Regression, want: inputsAndOutputs},
+		"256 columns":                           {path: network(1, 256), want: inputsAndOutputs},
+		"a flattened image, more than 256 wide": {path: network(1, 257), want: "Relu"},
+		"an undeclared width":                   {path: undeclared(3), want: inputsAndOutputs},
+		"an undeclared width above 256":         {path: undeclared(257), want: "Relu"},
+		"an unknown width":                      {path: unknown, want: "Relu"},
 	} {
 		m := open(t, rt, k.path, featurize.Options{Task: k.task, EarlierLayers: 1})
 		f := m.Info().Feature
