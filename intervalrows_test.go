@@ -50,6 +50,17 @@ func TestWhoseErrors(t *testing.T) {
 	copies.Batch, copies.Targets = copies.Batch.Select(make([]int, 200)), rows.Select(copies.Targets, make([]int, 200))
 	predicted := noisyFit(rng, 100, 0.97)
 	predicted.Batch.Features, predicted.Cal.Features = predicted.Batch.Logits, predicted.Cal.Logits
+	whole := noisyFit(rng, 200, 0)
+	for _, set := range []struct {
+		b       ood.Batch
+		targets blas32.General
+		error   float64
+	}{{whole.Batch, whole.Targets, 0.003}, {whole.Cal, whole.CalTargets, 0.3}} {
+		for i := range set.targets.Data { // one in five targets is not the whole number that the features tell
+			target := math.Floor(1.4*float64(set.b.Features.Data[3*i+1])) + float64(rng.IntN(5)/4*(1+rng.IntN(3)))
+			set.targets.Data[i], set.b.Logits.Data[i] = float32(target), float32(target+set.error*rng.NormFloat64())
+		}
+	}
 	for _, c := range []struct {
 		name      string
 		in        attach.FitOptions
@@ -59,6 +70,7 @@ func TestWhoseErrors(t *testing.T) {
 	}{
 		{"a model that has memorised nothing", noisyFit(rng, 300, 0), "", "", 0},
 		{"a model that has memorised the fit rows", noisyFit(rng, 60, 0.97), "", "surrogate", 0},
+		{"memorised whole numbers, which a surrogate predicts exactly", whole, "", "surrogate", 0},
 		{"too few fit rows", few, "", "", 0},
 		{"copies of one fit row", copies, "", "", 0},
 		{"features that are predictions", predicted, "", "", 0},
