@@ -397,10 +397,11 @@ def summary(found, methods):
         lines.append(f"| {m} | {np.exp(np.log(s).mean()):.3f} | {s.min():.2f}, {s.max():.2f} | {near} | {near_given} | {v[:, 0].mean():.3f}, {v[:, 0].min():.3f} "
                      f"| {np.exp(np.log(w).mean()):.3f} | {v[:, 3].mean():.2f}, {v[:, 3].min():.2f} | {v[:, 4].mean():.1f} |")
     large = [c for c in cells if c[0] in LARGE]
-    lines += ["", "| Winkler score of a model | " + " | ".join(MODELS) + " | worst decile of tables with 1,500 rows or more, lowest | pairs below 0.80 |",
-              "|---" * (len(MODELS) + 3) + "|"]
+    models = [m for m in MODELS if any(c[1] == m for c in cells)]
+    lines += ["", "| Winkler score of a model | " + " | ".join(models) + " | worst decile of tables with 1,500 rows or more, lowest | pairs below 0.80 |",
+              "|---" * (len(models) + 3) + "|"]
     for m in methods:
-        means = [np.exp(np.mean([np.log(score[c, m]) for c in cells if c[1] == model])) for model in MODELS]
+        means = [np.exp(np.mean([np.log(score[c, m]) for c in cells if c[1] == model])) for model in models]
         v = np.array([values[c, m][:, 3].mean() for c in large])
         lines.append(f"| {m} | " + " | ".join(f"{s:.2f}" for s in means) + f" | {v.mean():.2f}, {v.min():.2f} | {(v < 0.8).sum()} of {len(v)} |")
     peers = [m for m in methods if m not in OURS and "oof" not in m]
