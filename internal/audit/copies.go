@@ -356,6 +356,14 @@ func (r *copyFinder) dropLabels(record []byte) {
 	}
 }
 
+// most returns the largest number of times that a row occurs.
+func (r *copyFinder) most() int {
+	if len(r.mostCopied) == 0 {
+		return 1
+	}
+	return r.mostCopied[0].count
+}
+
 // close removes the temporary files.
 func (r *copyFinder) close() {
 	r.marks.close()

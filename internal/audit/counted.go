@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"math"
+
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
@@ -12,6 +14,12 @@ import (
 // copies of a file should count only once. Results are therefore chosen to hold in both
 // cases.
 type countedRanks struct{ all, distinct calibrate.Ranks }
+
+// upTo returns the number of rows with p-values up to p, for both ways of counting.
+func (c countedRanks) upTo(p float64) (all, distinct int) {
+	k := int(math.Round(p * float64(len(c.all))))
+	return countUpTo(c.all, k), countUpTo(c.distinct, k)
+}
 
 // discoveries returns the discoveries among all rows. They end at the largest p-value at
 // which both ways of counting make discoveries. For Storey's procedure, they end at the
@@ -72,10 +80,22 @@ func (b bounds) outliers(c countedRanks) [2]int {
 	return [2]int{b.all.Outliers(c.all), b.distinct.Outliers(c.distinct)}
 }
 
-// fdp returns the upper bound on the fraction of inliers among rows with p-values up to p.
-// It holds for both ways of counting.
-func (b bounds) fdp(c countedRanks, p float64) float64 {
-	return max(b.all.FDP(c.all, p), b.distinct.FDP(c.distinct, p))
+// fdp returns the upper bound on the fraction of inliers among all rows with p-values up to p.
+// It holds for both ways of counting. No row occurs more than most times.
+func (b bounds) fdp(c countedRanks, p float64, most int) float64 {
+	all, distinct := c.upTo(p)
+	return max(b.all.FDP(c.all, p), fdpWithCopies(b.distinct.FDP(c.distinct, p), distinct, all, most))
+}
+
+// fdpWithCopies returns an upper bound on the fraction of inliers among rows. The fraction fdp
+// bounds it among the distinct ones of them, and none of these occurs more than most times. An
+// inlier can have many copies and an outlier none, so the fraction may be larger with copies.
+func fdpWithCopies(fdp float64, distinct, rows, most int) float64 {
+	if distinct == rows {
+		return fdp
+	}
+	inliers := fdp * float64(distinct)
+	return min(inliers*float64(most), inliers+float64(rows-distinct)) / float64(rows)
 }
 
 // shift returns the p-values of the shift tests, for both ways of counting.

@@ -292,8 +292,9 @@ func (s suspicion) compare(other suspicion) int {
 }
 
 // newLabelTally returns a tally with the results that only need ranks. all and distinct are
-// the ranks of the parts of the list. delta is the error probability of the bounds.
-func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, delta float64) (*labelTally, error) {
+// the ranks of the parts of the list, and no row occurs more than most times. delta is the error
+// probability of the bounds.
+func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, most int, delta float64) (*labelTally, error) {
 	t := &labelTally{result: &LabelErrors{Name: name}, confusions: map[[2]int]*Confusion{}}
 	used := 0 // number of parts with rows
 	for _, r := range all {
@@ -328,13 +329,14 @@ func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, d
 		}
 	}
 	t.discover(w.FDR)
-	var errorsOf [2]int
+	var errorsOf, found [2]int
+	var fdp [2]float64
 	for way, parts := range t.ranks {
-		inliers, found := 0., 0
+		inliers := 0.
 		for k, r := range parts {
 			upTo := t.rankOf(k, t.result.PValueThreshold)
 			n := countUpTo(r, upTo)
-			found += n
+			found[way] += n
 			if b := t.bounds[way][k]; b != nil {
 				errorsOf[way] += b.Outliers(r)
 				inliers += float64(n) * b.FDP(r, float64(upTo)/float64(len(r)))
@@ -342,10 +344,11 @@ func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, d
 				inliers += float64(n)
 			}
 		}
-		if found > 0 {
-			t.result.FDP = max(t.result.FDP, inliers/float64(found))
+		if found[way] > 0 {
+			fdp[way] = inliers / float64(found[way])
 		}
 	}
+	t.result.FDP = max(fdp[0], fdpWithCopies(fdp[1], found[1], found[0], most))
 	t.result.Errors = min(errorsOf[0], errorsOf[1])
 	return t, nil
 }
@@ -353,7 +356,7 @@ func (w *ScoreSet) newLabelTally(name string, all, distinct []calibrate.Ranks, d
 // FindLabelErrors returns the label errors of rows whose labels have the given ranks, by part.
 // The function discovered counts the discoveries among some of these rows.
 func (id Identity) FindLabelErrors(parts []calibrate.Ranks) (found LabelErrors, discovered func(some []calibrate.Ranks) int, err error) {
-	t, err := (&ScoreSet{Identity: id}).newLabelTally("", parts, parts, id.Delta)
+	t, err := (&ScoreSet{Identity: id}).newLabelTally("", parts, parts, 1, id.Delta)
 	if err != nil {
 		return found, nil, err
 	}
@@ -460,8 +463,8 @@ func (id Identity) partsOf(list int) (from, to int) {
 	return list, list + 1
 }
 
-// newLabels sets the tallies of label errors. distinct holds the ranks of distinct rows.
-func (t *tally) newLabels(distinct []calibrate.Ranks) error {
+// newLabels sets the tallies of label errors.
+func (t *tally) newLabels(copies *copyFinder) error {
 	w := t.scores
 	for list := range w.labelLists() {
 		name := ""
@@ -469,7 +472,7 @@ func (t *tally) newLabels(distinct []calibrate.Ranks) error {
 			name = w.Targets[list]
 		}
 		from, to := w.partsOf(list)
-		l, err := w.newLabelTally(name, w.labels[from:to], distinct[from:to], w.Delta/float64(w.labelLists()))
+		l, err := w.newLabelTally(name, w.labels[from:to], copies.labels[from:to], copies.most(), w.Delta/float64(w.labelLists()))
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func TestLabelDiscoveries(t *testing.T) {
 			}
 			parts = append(parts, ranks)
 		}
-		l, err := w.newLabelTally("", parts, parts, w.Delta)
+		l, err := w.newLabelTally("", parts, parts, 1, w.Delta)
 		if err != nil {
 			t.Fatal(err)
 		}

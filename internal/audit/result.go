@@ -365,7 +365,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
-	if err := t.newLabels(copies.labels); err != nil {
+	if err := t.newLabels(copies); err != nil {
 		return nil, err
 	}
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -385,11 +385,11 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		return nil, err
 	}
 	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
-	a.FDP = t.bounds.fdp(t.ranks, d.PValue)
+	a.FDP = t.bounds.fdp(t.ranks, d.PValue, copies.most())
 	n := float64(w.Calibration + 1)
 	for _, k := range slices.Backward(t.looks) {
 		p := float64(k) / n
-		a.Thresholds = append(a.Thresholds, Threshold{p, countUpTo(w.ranks, k), t.bounds.fdp(t.ranks, p)})
+		a.Thresholds = append(a.Thresholds, Threshold{p, countUpTo(w.ranks, k), t.bounds.fdp(t.ranks, p, copies.most())})
 	}
 	a.PValueCounts = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
