@@ -70,9 +70,11 @@ func distanceLevels(levels []float64) (list []float64) {
 	return slices.Compact(list)
 }
 
-// distanceLevel returns the level of the distance at the quantile tau. It is the same for tau
-// and 1 − tau, although these are rounded.
-func distanceLevel(tau float64) float64 { return math.Round(math.Abs(2*tau-1)*1e12) / 1e12 }
+// distanceLevel returns the level of the distance at the quantile tau, which is below 1. It is the
+// same for tau and 1 − tau, although these are rounded.
+func distanceLevel(tau float64) float64 {
+	return min(math.Round(math.Abs(2*tau-1)*1e12), 1e12-1) / 1e12
+}
 
 // signed returns the levels of the distances at the quantiles, and what these distances are
 // multiplied with. Below the smallest fitted level, distances decrease to 0 at the median.

@@ -126,6 +126,13 @@ func TestSymmetricBoosting(t *testing.T) {
 	if off > 0.25 {
 		t.Errorf("the quantile 0.9 is off by %.3f in the mean", off)
 	}
+	extreme, err := fitting.Fit(background, m, regression(x, y, 1e-13), ood.Params{"n_estimators": 1.})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fitting.Restore(m, extreme.State()); err != nil {
+		t.Errorf("a model of an extreme level cannot be restored: %v", err)
+	}
 	if _, err := fitting.Fit(background, m, regression(x, y, 0.5), nil); err == nil || !strings.Contains(err.Error(), "all levels are 0.5") {
 		t.Errorf("the median alone: error %v", err)
 	}
