@@ -119,8 +119,8 @@ func (f *fitCall) quality() (figure, values string) {
 			if right, _ := countRight(b); b.Labels != nil && b.Logits.Rows > 0 {
 				figure, all = "accuracy", append(all, display.Percent(float64(right)/float64(b.Len()))+" on "+flag)
 			}
-		} else if r2 := f.rSquared(b, targets); len(r2) > 0 {
-			figure, all = "R²", append(all, display.Number(stat.Mean(r2, nil), 3)+" on "+flag)
+		} else if r2 := stat.Mean(f.rSquared(b, targets), nil); !math.IsNaN(r2) && !math.IsInf(r2, 0) { // targets may all be equal
+			figure, all = "R²", append(all, display.Number(r2, 3)+" on "+flag)
 		}
 	}
 	add("--x", in.Batch, in.Targets)
