@@ -78,8 +78,8 @@ func (l LabelErrors) ConfusionsText(limit int) string {
 	return strings.Join(list, ", ")
 }
 
-// addLabelNote adds a note about the guarantee of label errors.
-func (a *Audit) addLabelNote(add func(format string, args ...any)) {
+// addLabelNote adds a note about the guarantee of label errors, which holds on average over draws.
+func (a *Audit) addLabelNote(add func(format string, args ...any), draws string) {
 	if a.LabelErrorsBy == "" {
 		return
 	}
@@ -87,7 +87,7 @@ func (a *Audit) addLabelNote(add func(format string, args ...any)) {
 	if a.LabelNoise > 0 {
 		noise = fmt.Sprintf("are wrong in at most a fraction %g of them", a.LabelNoise)
 	}
-	add("At most a fraction %g of the label errors found is a right label, on average, if the labels of the calibration rows %s, and if inputs with right labels are exchangeable with the calibration rows%s. The bounds on wrong labels hold at once with probability %g, apart from the bounds on outliers.", a.FDR, noise, map[string]string{byClass: " of the same class", byCluster: " of the same cluster of classes"}[a.LabelErrorsBy], 1-a.Delta)
+	add("At most a fraction %g of the label errors found is a right label, %s, if the labels of the calibration rows %s, and if inputs with right labels are exchangeable with the calibration rows%s. The bounds on wrong labels hold at once with probability %g, apart from the bounds on outliers.", a.FDR, draws, noise, map[string]string{byClass: " of the same class", byCluster: " of the same cluster of classes"}[a.LabelErrorsBy], 1-a.Delta)
 }
 
 // Given returns the name of the given label, or its number.

@@ -1084,7 +1084,7 @@ func (a *Audit) addNotes() {
 	if a.Unnamed() {
 		add("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
-	a.addLabelNote(add)
+	a.addLabelNote(add, draws)
 	if few := a.FewRows(); a.TooFew() {
 		add("W%s. Calibrate with more rows, or use the bounds.", few[1:])
 	}
