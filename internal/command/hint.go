@@ -84,6 +84,7 @@ func addHint(err error, has, useful func(flag string) bool) error {
 		{errors.Is(err, ort.ErrNoGPULibrary), "", "pass --provider cpu"},
 		{errors.Is(err, ort.ErrUnsupported), "ort-lib", "pass a library of your own with --ort-lib"},
 		{errors.Is(err, ort.ErrNoCUDA) || errors.Is(err, ort.ErrNoDevice), "", "pass --provider cpu"},
+		{errors.As(err, &width) && width.Part == "features" && has("from-features"), "", "`attach inspect` names the tensor of the fit, and `attach features --feature-tensor` writes it"},
 		{errors.As(err, &width) && width.Part == "earlier layers", "", "write the same number with --layers"},
 	} {
 		if h.helps && (h.flag == "" || useful(h.flag)) {
