@@ -22,9 +22,7 @@ const mlDomain = "ai.onnx.ml"
 
 // inputsAndOutputsName names the feature of a model without a linear layer and of a
 // regressor that reads a table, in Options.Feature and Info.Feature. Options.Feature may name
-// it for other models of tables too. This feature consists of the inputs of the trees or
-// similar operators (or else the model's own inputs) and the model's predictions. See
-// Feature.Of.
+// it for other models of tables too. See Feature.Of.
 const inputsAndOutputsName = "attach/inputs-and-outputs"
 
 // maxTableWidth is the largest number of columns that regressesTable takes for a table. Wider

@@ -85,8 +85,9 @@ type Feature struct {
 	Node string `json:"node"`
 	Op   string `json:"op"`
 	// Of lists the tensors that are concatenated to form φ if the model has no linear
-	// layer, or if it is a regressor that reads a table. They are the inputs of its trees or similar operators, followed by its
-	// predictions. If there are no such operators, the model's own inputs take their place.
+	// layer, or if it is a regressor that reads a table. They are the inputs of its trees or
+	// similar operators, followed by its predictions. If there are no such operators, the
+	// model's own inputs take their place.
 	Of []string `json:"of,omitempty"`
 	// LastLayer is the tensor that the last linear layer reads, if the model has such a layer
 	// and the features are its inputs and predictions instead. Options.Feature can name it.
