@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/evaluate"
@@ -18,6 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // fitCall holds the flags of attach fit and the rows to fit on.
@@ -29,9 +29,9 @@ type fitCall struct {
 	options      attach.FitOptions
 	path         string // path of MODEL.onnx, or ""
 	x, cal       rowSource
-	targetRows   string // path of unlabelled rows like those to predict, or ""
-	shift        string // what differs in targetRows, covariateShift or labelShift
-	targetLogits blas32.General
+	targetRows   string    // path of unlabelled rows like those to predict, or ""
+	shift        string    // what differs in targetRows, covariateShift or labelShift
+	target       ood.Batch // the rows of targetRows
 	weights, out string
 	holdout      float64 // fraction of x that is held out for evaluation
 	heldOut      attach.Rows
@@ -169,6 +169,7 @@ func (f *fitCall) run(c *cli.Context) error {
 	}
 	f.printNotes(b)
 	f.noteOtherShift(c.Context, b)
+	f.noteUnfamiliar(c.Context, b)
 	if f.holdout > 0 {
 		return f.evaluate(c.Context, b)
 	}

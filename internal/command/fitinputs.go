@@ -108,7 +108,7 @@ func (f *fitCall) readTargetRows(ctx context.Context) error {
 
 // setTargetRows sets the rows that weights are estimated from.
 func (f *fitCall) setTargetRows(b ood.Batch) error {
-	f.options.TargetRows, f.targetLogits = b.Features, b.Logits
+	f.options.TargetRows, f.target = b.Features, b
 	if f.shift != labelShift {
 		return nil
 	}

@@ -241,13 +241,13 @@ func classShares(c attach.Calibration) []float64 {
 // the target rows, but no test can reject a covariate shift.
 func (f *fitCall) noteOtherShift(ctx context.Context, b *attach.Bundle) {
 	cal := f.options.Cal
-	if b.Calibration.Ratio == nil || len(b.Calibration.TrueClasses.Labels) == 0 || cal.Len() == 0 || f.targetLogits.Cols == 0 {
+	if b.Calibration.Ratio == nil || len(b.Calibration.TrueClasses.Labels) == 0 || cal.Len() == 0 || f.target.Logits.Cols == 0 {
 		return
 	}
 	var scaling rows.Scaling
 	scaling.Mean, scaling.Deviation = b.Scaling()
 	cal.Features = scaling.Apply(cal.Features)
-	target := ood.Batch{Features: scaling.Apply(f.options.TargetRows), Logits: f.targetLogits}
+	target := ood.Batch{Features: scaling.Apply(f.options.TargetRows), Logits: f.target.Logits}
 	s, err := calibrate.NewLabelShift(ctx, binarylogit.Batch(cal), binarylogit.Batch(target))
 	if err != nil || s.PValue < .05 {
 		return // shares of classes cannot be estimated, or do not explain the target rows
@@ -260,6 +260,31 @@ func (f *fitCall) noteOtherShift(ctx context.Context, b *attach.Bundle) {
 				f.targetRows, display.Number(s.PValue, 2))
 			return
 		}
+	}
+}
+
+// noteUnfamiliar prints a note if clearly more target rows are flagged than the false-alarm rate
+// allows. Weights of calibration rows cannot stand for rows that no calibration row is like, and
+// a density ratio that is linear in the features does not see a gap.
+func (f *fitCall) noteUnfamiliar(ctx context.Context, b *attach.Bundle) {
+	if b.Calibration.Ratio == nil || b.Detector == nil {
+		return
+	}
+	p, err := b.Predictor(attach.PredictOptions{Seed: f.options.Seed})
+	if err != nil {
+		return // the predictions of the caller show the error
+	}
+	predictions, err := p.Predict(ctx, attach.Rows{Batch: f.target})
+	flagged := 0
+	for _, y := range predictions {
+		if y.Flag {
+			flagged++
+		}
+	}
+	expected := b.Calibration.Alpha * float64(len(predictions))
+	if err == nil && float64(flagged) > 2*expected+4*math.Sqrt(expected) {
+		printf(f.stderr, "note: %s: %s are flagged as unfamiliar, and about %.0f were expected; few calibration rows are like them, so nothing is guaranteed for them\n",
+			f.targetRows, rows.CountOf(flagged, len(predictions), "row"), expected)
 	}
 }
 
