@@ -69,7 +69,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	}
 	g.noteUsedRows(add, e)
 	if g.weighted() {
-		add("", "the %s have weights and are worth %.0f rows with equal weights, so verdicts are approximate", rows.Count(e.CalibrationRows, "calibration row"), e.EffectiveSampleSize)
+		add("", "the %s have weights and are worth %s rows with equal weights, so verdicts are approximate", rows.Count(e.CalibrationRows, "calibration row"), display.Count(int(math.Round(e.EffectiveSampleSize))))
 	}
 	if g.bundle.Calibration.Folds != nil && g.targets != nil {
 		add("", "the intervals are cross-fitted, so their verdicts are approximate")

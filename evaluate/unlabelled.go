@@ -165,7 +165,7 @@ func (g *accumulator) estimateErrors(e *Evaluation) *ErrorEstimate {
 		out.Warning = "more rows are flagged than expected, so there are probably unfamiliar rows among those that are not flagged, too: the estimate may be far too low"
 		out.Advice = g.labelAdvice()
 	case g.weighted():
-		out.Warning = fmt.Sprintf("the weights of the calibration rows are estimated, and these are worth %.0f rows with equal weights: the estimate is wrong if rows differ in another way than the weights assume, and flags hardly show it", e.EffectiveSampleSize)
+		out.Warning = fmt.Sprintf("the weights of the calibration rows are estimated, and these are worth %s rows with equal weights: the estimate is wrong if rows differ in another way than the weights assume, and flags hardly show it", display.Count(int(math.Round(e.EffectiveSampleSize))))
 		out.Advice = g.labelAdvice()
 	case c.HeldOut == rows.SplitOff:
 		out.Warning = "the calibration rows were split off the fit rows: if the model was trained on them, the estimate is too low"

@@ -307,7 +307,7 @@ func (f *fitCall) printChoice(list []attach.IntervalCandidate) {
 
 // effectiveSize describes how many rows with equal weights the calibration rows are worth.
 func effectiveSize(c attach.Calibration) string {
-	return fmt.Sprintf("the %s are worth %.0f rows with equal weights", rows.Count(c.NCal, "calibration row"), calibrate.EffectiveSampleSize(c.Weights))
+	return fmt.Sprintf("the %s are worth %s rows with equal weights", rows.Count(c.NCal, "calibration row"), display.Count(int(math.Round(calibrate.EffectiveSampleSize(c.Weights)))))
 }
 
 // Most models are right on nearly all of their training rows. For example, ResNet-20 and
