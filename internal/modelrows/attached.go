@@ -289,22 +289,28 @@ type Known struct {
 // knownOf restores the original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
+	if folders := set.ClassNames; folders != nil {
+		k.numberByName(folders, base)
+		return k
+	}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
 		for i := range k.Labels {
 			k.Labels[i] = picked[k.Labels[i]]
 		}
-	}
-	if folders := set.ClassNames; folders != nil {
-		k.numberByName(folders, base.Classes)
-		return k
 	}
 	return k.checked(base)
 }
 
 // numberByName numbers labels by the names of their folders. The label of a folder that is
 // not a class becomes -1, and DropReason names such a folder. If the classes have no names,
-// labels keep the order of the folders.
-func (k *Known) numberByName(folders, classes []string) {
+// labels keep the order of the folders. They are then left out unless each class has a folder,
+// because the number of a folder depends on the others.
+func (k *Known) numberByName(folders []string, base attach.Base) {
+	classes := base.Classes
+	if want := inputs.ClassesOf(base.Outputs); len(classes) == 0 && len(folders) != want {
+		k.Labels, k.DropReason = nil, fmt.Errorf("labels are in %s, but the model has %s without names; give the names of the classes", rows.Count(len(folders), "folder"), rows.Count(want, "class"))
+		return
+	}
 	labels := make([]int, len(k.Labels))
 	for i, label := range k.Labels {
 		k.Names = append(k.Names, folders[label])
