@@ -17,8 +17,8 @@ func TestRealised(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	lines := experimenttest.ReadCSV(t, filepath.Join(out, "realised.csv"))
-	if len(lines) != 6 {
-		t.Fatalf("%d lines, want 6", len(lines))
+	if len(lines) != 7 {
+		t.Fatalf("%d lines, want 7", len(lines))
 	}
 	for _, line := range lines[1:] {
 		coverage, err := strconv.ParseFloat(line[4], 64)
