@@ -100,7 +100,7 @@ func (f *finishedFlags) change(id *audit.Identity) {
 
 // answer answers from the finished audits in folders.
 func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
-	if err := f.checkList(dirs); err != nil {
+	if err := cmp.Or(f.checkList(), f.checkOutputs(dirs)); err != nil {
 		return err
 	}
 	finished, err := engine.OpenFinished(dirs, f.change, notePrinter(c.App.ErrWriter))
@@ -136,8 +136,8 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	return checkAuditGates(f.gates, a)
 }
 
-// checkList returns a usage error if -o is no file for a list, or a file of an audit.
-func (f *finishedFlags) checkList(dirs []string) error {
+// checkList returns a usage error if -o is no file for a list.
+func (f *finishedFlags) checkList() error {
 	if f.list == "" {
 		return nil
 	}
@@ -148,10 +148,22 @@ func (f *finishedFlags) checkList(dirs []string) error {
 			return usagef("-o is %q; with --list it must end in .csv, .jsonl, .parquet or .txt, which holds only names, or be - for CSV on standard output", f.out)
 		}
 	}
-	for _, dir := range dirs {
-		for _, name := range engine.ResultNames() {
-			if sameFile(filepath.Join(dir, name), f.out) {
-				return usagef("-o %s would overwrite a file of the audit; write to another file", f.out)
+	return nil
+}
+
+// checkOutputs returns a usage error if a list or a page would overwrite a file of an audit,
+// whose other files have other error rates.
+func (f *finishedFlags) checkOutputs(dirs []string) error {
+	outputs := map[string]string{"--report": f.report}
+	if f.list != "" {
+		outputs["-o"] = f.out
+	}
+	for flag, path := range outputs {
+		for _, dir := range dirs {
+			for _, name := range engine.ResultNames() {
+				if path != "" && sameFile(filepath.Join(dir, name), path) {
+					return usagef("%s %s would overwrite a file of the audit; write to another file", flag, path)
+				}
 			}
 		}
 	}
