@@ -21,6 +21,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
@@ -297,7 +298,7 @@ func TestFolders(t *testing.T) {
 // TestManyFiles checks that audit.json lists a limited number of files, the worst among them, and
 // that it says how many are left out.
 func TestManyFiles(t *testing.T) {
-	a := &Audit{Groups: []Group{{Kind: "class", Name: "c"}}}
+	a := &Audit{Audit: result.Audit{Groups: []Group{{Kind: "class", Name: "c"}}}}
 	for k := range maxListed + 5 {
 		a.Shards = append(a.Shards, Shard{Name: fmt.Sprint(k)})
 		a.Groups = append(a.Groups, Group{Kind: "shard", Name: fmt.Sprint(k), Outliers: k})
@@ -455,7 +456,7 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 		for range trials {
 			w := &ScoreSet{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
 			at := hypothesis.Looks(n)
-			tally := &tally{scores: w, a: &Audit{Inputs: files * each * c.copies}, looks: at, groups: map[groupKey]*groupCounts{},
+			tally := &tally{scores: w, a: &Audit{Audit: result.Audit{Inputs: files * each * c.copies}}, looks: at, groups: map[groupKey]*groupCounts{},
 				ranks: countedRanks{w.ranks, calibrate.NewRanks(n)}, scratch: countedRanks{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
 			cal := make([]float64, n)
 			for i := range cal {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -197,7 +198,7 @@ func TestShiftOfAnyGroup(t *testing.T) {
 		all[name], names = sample(300, uint64(20+k), 0), append(names, name)
 	}
 	_, a := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
-	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{"shard", "bad.npz"}) || a.Shift.GroupsTested != 8 || a.Shift.AllInputs.Higher < .01 {
+	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{Kind: "shard", Name: "bad.npz"}) || a.Shift.GroupsTested != 8 || a.Shift.AllInputs.Higher < .01 {
 		t.Errorf("%d outliers, and of the shift %+v", a.Outliers, a.Shift)
 	}
 	own, p := a.Groups[0], calibrate.NewRanks(a.Calibration)
@@ -215,7 +216,7 @@ func TestShiftOfAnyGroup(t *testing.T) {
 // TestLargerPValue checks that the larger p-value comes with its place, and that a p-value
 // of 1 or more names no place.
 func TestLargerPValue(t *testing.T) {
-	placeA, placeB := Place{"shard", "a"}, Place{"shard", "b"}
+	placeA, placeB := Place{Kind: "shard", Name: "a"}, Place{Kind: "shard", Name: "b"}
 	if p, in := largerPValue([2]float64{.5, 1.2}, [2]Place{placeA, placeB}); p != 1 || in != (Place{Kind: "all"}) {
 		t.Errorf("%v in %v", p, in)
 	}
@@ -232,8 +233,8 @@ func TestNotes(t *testing.T) {
 	if err != nil || d.Count != 20 || d.Least != 10 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	a := &Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
-		Copies: &Copies{Distinct: 998, Repeated: 2, Near: 1}}
+	a := &Audit{Audit: result.Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
+		Copies: &Copies{Distinct: 998, Repeated: 2, Near: 1}}}
 	a.Calibration = 999
 	a.addNotes()
 	all := strings.Join(a.Notes, "\n")

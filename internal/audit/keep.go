@@ -42,23 +42,6 @@ type retainedRow struct {
 	Numbers floatList `json:"numbers,omitempty"`
 }
 
-// Shown is what the report shows of a row.
-type Shown struct {
-	// Picture is a small picture of the row, as PNG or JPEG. Cells are the first cells of a row
-	// of a table.
-	Picture []byte `json:"picture,omitempty"`
-	Cells   []Cell `json:"cells,omitempty"`
-	// Nearest is the key of the fit row with the nearest features, and NearestPicture its
-	// picture. Both are empty unless Identity.Fitted is set.
-	Nearest        string `json:"nearest,omitempty"`
-	NearestPicture []byte `json:"nearest_picture,omitempty"`
-	// Explained names new words of a text, and which inputs raised the score, such as "score:
-	// 74 % MedInc". HeatMap is a picture of the regions that did. Both are nil unless the score
-	// was attributed.
-	Explained []string `json:"explained,omitempty"`
-	HeatMap   []byte   `json:"heat_map,omitempty"`
-}
-
 // explanation returns the reasons of the row, with what raised its score, and the key of the
 // fit row with the nearest features. Both are empty if they were not asked for.
 func (r *retainedRow) explanation() (reasons []string, nearest string) {
@@ -67,25 +50,6 @@ func (r *retainedRow) explanation() (reasons []string, nearest string) {
 		return reasons, ""
 	}
 	return append(reasons, r.Shown.Explained...), r.Shown.Nearest
-}
-
-// Cell is a cell of a table.
-type Cell struct {
-	Column string `json:"column"`
-	// Number is nil if the cell is a text, or a number that is not finite.
-	Number  *float64 `json:"number,omitempty"`
-	Text    string   `json:"text,omitempty"`
-	Unusual bool     `json:"unusual,omitempty"` // whether the cell is a reason
-	Share   float64  `json:"share,omitempty"`   // fraction of the score that the cell explains
-	// Words divides a text whose words explain fractions of the score. Otherwise it is nil.
-	Words []Word `json:"words,omitempty"`
-}
-
-// Word is a word of a text, or the text between two words.
-type Word struct {
-	Text    string  `json:"text"`
-	Share   float64 `json:"share,omitempty"`   // fraction of the score that it explains
-	Unknown bool    `json:"unknown,omitempty"` // whether the profile lacks it
 }
 
 // retainedRows holds the rows with the highest scores, those with the most suspicious labels,

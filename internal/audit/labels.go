@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -17,7 +15,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
-	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -37,47 +34,6 @@ const (
 // LabelErrorChoices returns the values of Identity.LabelErrorsBy.
 func LabelErrorChoices() []string { return []string{byAll, byClass, byCluster} }
 
-// LabelErrors holds the wrong labels of a classifier, or the wrong values of a target.
-type LabelErrors struct {
-	Name            string      `json:"name,omitempty"`
-	Labelled        int         `json:"labelled"`
-	Errors          int         `json:"label_errors_lower_bound"`
-	Discoveries     int         `json:"label_discoveries"`
-	PValueThreshold float64     `json:"label_p_value_threshold"`
-	MinDiscoveries  int         `json:"min_label_discoveries"`
-	FDP             float64     `json:"label_fdp_upper_bound"`
-	Confusions      []Confusion `json:"confusions,omitempty"`
-	// MostSuspicious lists the rows whose labels have the lowest p-values, at most 100.
-	MostSuspicious []Row `json:"most_suspicious,omitempty"`
-}
-
-// Confusion counts the discoveries with a given and a suggested label.
-type Confusion struct {
-	Label         int    `json:"label"`
-	LabelName     string `json:"label_name,omitempty"`
-	Suggested     int    `json:"suggested_label"`
-	SuggestedName string `json:"suggested_label_name,omitempty"`
-	Discoveries   int    `json:"label_discoveries"`
-}
-
-// FewRows explains why there are no discoveries if a discovery would need more calibration rows,
-// and is empty otherwise.
-func (l LabelErrors) FewRows() string {
-	if l.Discoveries > 0 || l.MinDiscoveries <= 1 {
-		return ""
-	}
-	return fmt.Sprintf("with so few calibration rows there are at least %s among %s, or none", rows.Count(l.MinDiscoveries, "discovery"), rows.Count(l.Labelled, "label"))
-}
-
-// ConfusionsText returns the most frequent confusions, at most limit, as in "4 looks like 9 (17)".
-func (l LabelErrors) ConfusionsText(limit int) string {
-	var list []string
-	for _, c := range l.Confusions[:min(limit, len(l.Confusions))] {
-		list = append(list, fmt.Sprintf("%s looks like %s (%s)", c.Given(), c.SuggestedText(), display.Count(c.Discoveries)))
-	}
-	return strings.Join(list, ", ")
-}
-
 // addLabelNote adds a note about the guarantee of label errors, which holds on average over draws.
 func (a *Audit) addLabelNote(add func(format string, args ...any), draws string) {
 	if a.LabelErrorsBy == "" {
@@ -89,12 +45,6 @@ func (a *Audit) addLabelNote(add func(format string, args ...any), draws string)
 	}
 	add("At most a fraction %g of the label errors found is a right label, %s, if the labels of the calibration rows %s, and if inputs with right labels are exchangeable with the calibration rows%s. The bounds on wrong labels hold at once with probability %g, apart from the bounds on outliers.", a.FDR, draws, noise, map[string]string{byClass: " of the same class", byCluster: " of the same cluster of classes"}[a.LabelErrorsBy], 1-a.Delta)
 }
-
-// Given returns the name of the given label, or its number.
-func (c Confusion) Given() string { return cmp.Or(c.LabelName, strconv.Itoa(c.Label)) }
-
-// SuggestedText returns the name of the suggested label, or its number.
-func (c Confusion) SuggestedText() string { return cmp.Or(c.SuggestedName, strconv.Itoa(c.Suggested)) }
 
 const (
 	maxConfusions = 100 // largest length of LabelErrors.Confusions

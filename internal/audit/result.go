@@ -11,249 +11,14 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
-	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
-	"github.com/attach-uncertainty/attach/schema"
 )
-
-// Audit is the result of an audit. docs/reference/json.md describes its JSON keys.
-type Audit struct {
-	Inputs int `json:"inputs"`
-	Identity
-	Outliers        int         `json:"outliers_lower_bound"`
-	Discoveries     int         `json:"discoveries"`
-	PValueThreshold float64     `json:"p_value_threshold"`
-	MinDiscoveries  int         `json:"min_discoveries"`
-	FDP             float64     `json:"fdp_upper_bound"`
-	Storey          Storey      `json:"storey"`
-	Flagged         int         `json:"flagged"`
-	FitDuplicates   *int        `json:"fit_duplicates,omitempty"` // nil without --fitted
-	Shift           AnyShift    `json:"shift"`
-	Thresholds      []Threshold `json:"thresholds"`
-	PValueCounts    []int       `json:"p_value_counts"`
-	Groups          []Group     `json:"groups"`
-	// GroupsLeftOut and ShardsLeftOut count what is not listed in audit.json.
-	GroupsLeftOut int     `json:"groups_left_out,omitempty"`
-	ShardsLeftOut int     `json:"shards_left_out,omitempty"`
-	Classes       []Class `json:"class_shares,omitempty"`
-	// LabelErrors has one element for a classifier, and one per target for a regressor. It is
-	// nil unless Identity.LabelErrorsBy is set.
-	LabelErrors    []LabelErrors `json:"label_errors,omitempty"`
-	Intervals      []Interval    `json:"intervals,omitempty"`
-	Shards         []Shard       `json:"shards"`
-	HighestScoring []Row         `json:"highest_scoring"`
-	Copies         *Copies       `json:"copies,omitempty"` // nil if all inputs differ
-	// Schema compares the columns of the inputs with those of the fit rows. It is nil if the
-	// .attach file has no profile.
-	Schema *schema.Summary `json:"schema,omitempty"`
-	// ReasonGroups counts inputs by their reasons, those with the most discoveries first.
-	// Inputs without a reason come last.
-	ReasonGroups []ReasonGroup `json:"reason_groups,omitempty"`
-	Notes        []string      `json:"notes"`
-	// folders holds the counts of folders with their sub-folders.
-	folders  []Group
-	retained retainedRows
-
-	// UsedInFit and UsedInCalibration estimate how many inputs were used to fit and to
-	// calibrate. Both are 0 if the .attach file keeps no hashes.
-	UsedInFit         int `json:"used_in_fit,omitempty"`
-	UsedInCalibration int `json:"used_in_calibration,omitempty"`
-	used              usedCounts
-	cautions          int // Notes[:cautions] are cautions
-	labels            []*labelTally
-}
-
-// Storey holds the discoveries of Storey's procedure.
-type Storey struct {
-	Discoveries     int     `json:"discoveries"`
-	PValueThreshold float64 `json:"p_value_threshold"`
-}
-
-// Shift holds the p-values of two tests. Higher is small if the inputs score higher than
-// the calibration rows. Lower is small if they score lower.
-type Shift struct {
-	Higher float64 `json:"p_higher"`
-	Lower  float64 `json:"p_lower"`
-}
-
-// AnyShift combines the shift test of all inputs with the shift tests of each file, folder
-// and group. Half of the error probability is spent on all inputs. The other half is
-// divided equally among the files, folders and groups. Those that hold all inputs, and
-// folders with exactly the rows of one file, have no test of their own. The bounds on
-// outliers divide Delta in the same way, so Higher is at most Delta if and only if Outliers
-// is above 0.
-type AnyShift struct {
-	Shift
-	// HigherIn is the place with the smallest p-value for higher scores. LowerIn is the
-	// place with the smallest p-value for lower scores.
-	HigherIn Place `json:"higher_in"`
-	LowerIn  Place `json:"lower_in"`
-	// GroupsTested is the number of files, folders and groups tested. AllInputs is the test
-	// of all inputs, without correction for the other tests.
-	GroupsTested int   `json:"groups_tested"`
-	AllInputs    Shift `json:"all_inputs"`
-}
-
-// Place names a group by its kind and name. The kind "all" stands for all inputs.
-type Place struct {
-	Kind string `json:"kind"`
-	Name string `json:"name,omitempty"`
-}
-
-// Threshold bounds the fraction of inliers among the inputs with p-values up to PValue.
-type Threshold struct {
-	PValue float64 `json:"p_value"`
-	Inputs int     `json:"inputs"`
-	FDP    float64 `json:"fdp_upper_bound"`
-}
-
-// Group holds the counts of a shard, a folder, a group of --groups, a predicted class or a
-// given label.
-type Group struct {
-	Kind          string `json:"kind"`
-	Name          string `json:"name"`
-	Inputs        int    `json:"inputs"`
-	Discoveries   int    `json:"discoveries"`
-	Outliers      int    `json:"outliers_lower_bound"`
-	Unusual       int    `json:"unusual,omitempty"` // inputs with a reason
-	FitDuplicates int    `json:"fit_duplicates,omitempty"`
-	// WithTarget counts the rows whose target is known. Covered counts the rows whose
-	// interval contains the target. Both have one element per target.
-	WithTarget []int `json:"with_target,omitempty"`
-	Covered    []int `json:"covered,omitempty"`
-	// Labelled counts the rows whose label is known, LabelDiscoveries those of them that are
-	// discoveries, and LabelErrors bounds the number of wrong labels. They have one element for
-	// each of Audit.LabelErrors.
-	Labelled         []int `json:"labelled,omitempty"`
-	LabelDiscoveries []int `json:"label_discoveries,omitempty"`
-	LabelErrors      []int `json:"label_errors_lower_bound,omitempty"`
-}
-
-// Class compares how often a class is predicted for calibration rows and for inputs.
-type Class struct {
-	Class       int     `json:"class"`
-	Name        string  `json:"name,omitempty"`
-	Calibration float64 `json:"calibration"`
-	Audited     float64 `json:"audited"`
-	PValue      float64 `json:"p_value"`
-}
-
-// Interval compares the widths of the intervals of a target with the widths for the
-// calibration rows.
-type Interval struct {
-	Name            string  `json:"name,omitempty"`
-	Wide            int     `json:"wide"`
-	PValueThreshold float64 `json:"width_p_value_threshold"`
-	Shift           Shift   `json:"width_shift"`
-	WithTarget      int     `json:"with_target,omitempty"`
-	Covered         int     `json:"covered,omitempty"`
-	Widest          []Row   `json:"widest,omitempty"`
-}
-
-// ReasonGroup counts the inputs that have the same reasons. Reasons is the text that
-// schema.Group returns. It is empty for inputs without a reason.
-type ReasonGroup struct {
-	Reasons     string `json:"reasons"`
-	Inputs      int    `json:"inputs"`
-	Discoveries int    `json:"discoveries"`
-	// Places are the files or folders with the most of these inputs, at most three.
-	Places []ReasonPlace `json:"places"`
-}
-
-// ReasonPlace counts the inputs of a reason group in a file or folder. First and Last are the
-// numbers of the first and of the last of these rows, counted from 0.
-type ReasonPlace struct {
-	Shard  string `json:"shard"`
-	Inputs int    `json:"inputs"`
-	First  int    `json:"first_row"`
-	Last   int    `json:"last_row"`
-}
-
-// String returns a phrase such as "day/tue.csv: 400 in rows 500–899".
-func (p ReasonPlace) String() string {
-	if p.First == p.Last {
-		return fmt.Sprintf("%s: row %d", p.Shard, p.First)
-	}
-	return fmt.Sprintf("%s: %s in rows %d–%d", p.Shard, display.Count(p.Inputs), p.First, p.Last)
-}
-
-// CoveredFraction returns the fraction of known targets that are within their intervals, or
-// NaN if no target is known.
-func (i Interval) CoveredFraction() float64 { return coveredFraction(i.Covered, i.WithTarget) }
-
-// CoveredFraction returns the fraction of the known targets k in the group that are within
-// their intervals. It returns NaN if target k is not known for any row.
-func (g Group) CoveredFraction(k int) float64 {
-	if k >= len(g.WithTarget) {
-		return math.NaN()
-	}
-	return coveredFraction(g.Covered[k], g.WithTarget[k])
-}
-
-func coveredFraction(covered, known int) float64 { return float64(covered) / float64(known) }
 
 // maxWidest is the largest length of Interval.Widest.
 const maxWidest = 20
-
-// Shard describes an audited file or folder. Rows is the number of all its rows, and Inputs
-// the number of audited rows.
-type Shard struct {
-	Name   string `json:"name"`
-	Rows   int    `json:"rows"`
-	Inputs int    `json:"inputs"`
-}
-
-// Row describes one input and its results.
-type Row struct {
-	Key       string    `json:"key"`
-	Shard     string    `json:"shard"`
-	At        int       `json:"row"`
-	Score     JSONFloat `json:"ood_score"`
-	PValue    float64   `json:"p_value"`
-	Discovery bool      `json:"discovery"`
-	Class     *int      `json:"class,omitempty"`
-	ClassName string    `json:"class_name,omitempty"`
-	// Confidence is the confidence in Class. Prediction, Lower and Upper have one element
-	// per target.
-	Confidence     *JSONFloat  `json:"confidence,omitempty"`
-	Prediction     []JSONFloat `json:"prediction,omitempty"`
-	Lower          []JSONFloat `json:"lower,omitempty"`
-	Upper          []JSONFloat `json:"upper,omitempty"`
-	Target         []JSONFloat `json:"target,omitempty"`
-	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
-	// Label is the given label of a classifier's row, and Suggested the most probable other
-	// class. LabelScore, LabelPValue and LabelDiscovery have one element for each of
-	// Audit.LabelErrors.
-	Label          *int        `json:"label,omitempty"`
-	LabelName      string      `json:"label_name,omitempty"`
-	Suggested      *int        `json:"suggested_label,omitempty"`
-	SuggestedName  string      `json:"suggested_label_name,omitempty"`
-	LabelScore     []JSONFloat `json:"label_score,omitempty"`
-	LabelPValue    []JSONFloat `json:"label_p_value,omitempty"`
-	LabelDiscovery []bool      `json:"label_discovery,omitempty"`
-	// NearestFitRow is the key of the fit row with the nearest features, for a row of
-	// HighestScoring.
-	NearestFitRow string `json:"nearest_fit_row,omitempty"`
-	// Reasons are the first reasons of a row of HighestScoring, and what raised its score if
-	// the score was attributed.
-	Reasons []string `json:"reasons,omitempty"`
-	// Folder is the folder of the row. Shown is what the report shows of the row.
-	Folder string `json:"-"`
-	Shown  *Shown `json:"-"`
-}
-
-// JSONFloat is a number whose JSON form is null if it is not finite.
-type JSONFloat float64
-
-// MarshalJSON implements json.Marshaler. It writes nine significant digits.
-func (f JSONFloat) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(f), 'g', 9, 64), nil
-}
 
 // tally accumulates the results of an audit row by row.
 type tally struct {
@@ -357,10 +122,10 @@ func (t *tally) groupRanks(c *groupCounts) countedRanks {
 
 // newTally returns a tally with the results that only need the ranks of the rows.
 func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
-	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, retained: w.retained, used: w.used}
+	a := &Audit{Audit: result.Audit{Inputs: w.ranks.Rows(), Settings: result.Settings(w.Identity)}, retained: w.retained, used: w.used}
 	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
-		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
+		a.Shards = append(a.Shards, Shard{Name: s.Shard, Rows: s.Rows, Inputs: s.Audited})
 	}
 	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
@@ -384,12 +149,12 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	if t.bounds, err = t.ranks.bounds(w.Delta / 2); err != nil {
 		return nil, err
 	}
-	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
+	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{Discoveries: storey.Count, PValueThreshold: storey.PValue}
 	a.FDP = t.bounds.fdp(t.ranks, d.PValue, copies.most())
 	n := float64(w.Calibration + 1)
 	for _, k := range slices.Backward(t.looks) {
 		p := float64(k) / n
-		a.Thresholds = append(a.Thresholds, Threshold{p, countUpTo(w.ranks, k), t.bounds.fdp(t.ranks, p, copies.most())})
+		a.Thresholds = append(a.Thresholds, Threshold{PValue: p, Inputs: countUpTo(w.ranks, k), FDP: t.bounds.fdp(t.ranks, p, copies.most())})
 	}
 	a.PValueCounts = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
@@ -448,7 +213,7 @@ func (t *tally) registerCopies() {
 	}
 	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count, Near: len(t.copies.near)}
 	for _, set := range t.copies.mostCopied {
-		entry := Copied{set.count, make([]string, len(set.rows))}
+		entry := Copied{Inputs: set.count, Keys: make([]string, len(set.rows))}
 		for i, row := range set.rows {
 			t.pendingKeys = append(t.pendingKeys, pendingKey{row, &entry.Keys[i]})
 		}
@@ -805,7 +570,7 @@ func (t *tally) boundOutliers() error {
 	all := Place{Kind: "all"}
 	higherIn, lowerIn := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
-	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: tested}
+	shift := AnyShift{AllInputs: Shift{Higher: slices.Max(higher[:]), Lower: slices.Max(lower[:])}, GroupsTested: tested}
 	for way := range higher {
 		higher[way], lower[way] = 2*higher[way], 2*lower[way]
 	}
@@ -822,7 +587,7 @@ func (t *tally) boundOutliers() error {
 			return err
 		}
 		groupHigher, groupLower := ranks.shift()
-		place := Place{Kinds()[key.kind], c.name}
+		place := Place{Kind: Kinds()[key.kind], Name: c.name}
 		for way, outliers := range bounds.outliers(ranks) {
 			c.outlierPair[way] = max(c.outlierPair[way], outliers)
 			if groupHigher[way] *= divisor; groupHigher[way] < higher[way] {
@@ -835,7 +600,7 @@ func (t *tally) boundOutliers() error {
 	}
 	shift.Higher, shift.HigherIn = largerPValue(higher, higherIn)
 	shift.Lower, shift.LowerIn = largerPValue(lower, lowerIn)
-	t.a.Shift = shift.rounded()
+	t.a.Shift = roundedAny(shift)
 	contained := map[*groupCounts][2]int{}
 	for _, c := range t.groups {
 		if c.counterpart != nil {
@@ -895,10 +660,10 @@ func (t *tally) sortedKeys() []groupKey {
 
 // rounded returns s with six significant digits, because later digits can differ between
 // processors.
-func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
+func rounded(s Shift) Shift { return Shift{Higher: sixDigits(s.Higher), Lower: sixDigits(s.Lower)} }
 
-func (s AnyShift) rounded() AnyShift {
-	s.Shift, s.AllInputs = s.Shift.rounded(), s.AllInputs.rounded()
+func roundedAny(s AnyShift) AnyShift {
+	s.Shift, s.AllInputs = rounded(s.Shift), rounded(s.AllInputs)
 	return s
 }
 
@@ -912,7 +677,7 @@ func (t *tally) compareWidths() error {
 		}
 		higher, lower := ranks.shift()
 		interval.Wide, interval.PValueThreshold = wide.Count, wide.PValue
-		interval.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
+		interval.Shift = rounded(Shift{Higher: slices.Max(higher[:]), Lower: slices.Max(lower[:])})
 	}
 	return nil
 }
@@ -955,7 +720,7 @@ func (t *tally) compareClasses() error {
 	}
 	for c, s := range all {
 		if audited[c] > 0 || t.scores.Predicted[c] > 0 {
-			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(max(s.PValue, distinctShares[c].PValue))})
+			t.a.Classes = append(t.a.Classes, Class{Class: c, Name: names[c], Calibration: s.Calibration, Audited: s.Audited, PValue: sixDigits(max(s.PValue, distinctShares[c].PValue))})
 		}
 	}
 	return nil
@@ -973,77 +738,12 @@ func features(list []retainedRow) blas32.General {
 	return x
 }
 
-// Subject returns the name of the audited file or folder. If there are several, it returns
-// the name of the first and the number of the others.
-func (a *Audit) Subject() string {
-	name := a.Shards[0].Name
-	if n := len(a.Shards); n > 1 {
-		name += fmt.Sprintf(" and %d more", n-1)
-	}
-	return name
-}
-
-// TooFew reports whether there is no discovery because fewer than MinDiscoveries inputs
-// have the smallest possible p-value.
-func (a *Audit) TooFew() bool {
-	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
-}
-
-// FewRows returns an explanation that a small number of discoveries would need more
-// calibration rows.
-func (a *Audit) FewRows() string {
-	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
-}
-
-// String returns the kind and the name of a place. For a shard it returns only the name, and
-// for all inputs an empty string.
-func (p Place) String() string {
-	switch p.Kind {
-	case "all":
-		return ""
-	case "shard":
-		return p.Name
-	}
-	return p.Kind + " " + p.Name
-}
-
 // ofClause returns " of " and the place, or an empty string for all inputs.
-func (p Place) ofClause() string {
+func ofClause(p Place) string {
 	if name := p.String(); name != "" {
 		return " of " + name
 	}
 	return ""
-}
-
-// ShiftFinding returns the result of the shift test as a sentence without a full stop.
-func (a *Audit) ShiftFinding() string {
-	if a.Shift.Higher > a.Delta {
-		return "no evidence that the inputs score higher than the calibration rows"
-	}
-	if name := a.Shift.HigherIn.String(); name != "" {
-		return "the inputs of " + name + " score higher than the calibration rows"
-	}
-	return "the inputs score higher than the calibration rows"
-}
-
-// Unnamed reports whether there are more than twice as many outliers as discoveries. If so,
-// most outliers cannot be named.
-func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
-
-// Cautions returns the notes with reasons why the guarantee does not hold.
-func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
-
-// maxNotedColumns is the largest number of columns that notes describe.
-const maxNotedColumns = 10
-
-// NotableColumns returns the columns to look at, at most ten, and the number of others.
-func (a *Audit) NotableColumns() (first []schema.ColumnSummary, more int) {
-	if a.Schema == nil {
-		return nil, 0
-	}
-	all := a.Schema.NotableColumns()
-	first = all[:min(maxNotedColumns, len(all))]
-	return first, len(all) - len(first)
 }
 
 // noteColumns adds a note for each column that differs from the fit rows.
@@ -1099,6 +799,6 @@ func (a *Audit) addNotes() {
 		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 && !a.hasOutliers(a.Shift.LowerIn) {
-		add("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.ofClause(), a.Shift.Lower)
+		add("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", ofClause(a.Shift.LowerIn), a.Shift.Lower)
 	}
 }

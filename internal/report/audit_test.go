@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/schema"
 )
@@ -24,7 +25,7 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 		t.Fatal(err)
 	}
 	class, confidence := 1, audit.JSONFloat(.5)
-	a := &audit.Audit{
+	a := &audit.Audit{Audit: result.Audit{
 		Inputs: 9, Discoveries: 2, Outliers: 1, FDP: .25, PValueCounts: make([]int, 20), Notes: []string{name},
 		Thresholds: []audit.Threshold{{PValue: .01, Inputs: 2, FDP: .25}},
 		Shards:     []audit.Shard{{Name: name}, {Name: "b"}},
@@ -34,7 +35,7 @@ func sampleAudit(t *testing.T, name string) *audit.Audit {
 			{Key: name, Score: audit.JSONFloat(math.Inf(1)), Class: &class, ClassName: name, Confidence: &confidence, Folder: name, Discovery: true, Shown: &audit.Shown{Picture: picture}},
 			{Key: "b", Class: &class, Confidence: &confidence, Shown: &audit.Shown{Cells: []audit.Cell{{Column: name, Text: name}}}},
 		},
-	}
+	}}
 	a.Task, a.FDR, a.Delta, a.Calibration, a.Bundle = attach.Classification, .1, .05, 100, "0123456789abcdef"
 	return a
 }
