@@ -159,7 +159,7 @@ func (f *bundleFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 
 // options returns the options for opening the .attach file.
 func (f *bundleFlags) options() modelrows.Options {
-	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.modelPath, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupsOptional, KeepReasons: f.keepReasons}
+	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.modelPath, FromFeatures: f.asFeatures, Weights: f.weights, Groupless: f.groupsOptional, KeepReasons: f.keepReasons}
 }
 
 // openedBundle is an open .attach file with the reader of its rows.

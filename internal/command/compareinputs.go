@@ -86,7 +86,7 @@ func (m *compareCall) readSetsThroughModel(ctx context.Context) error {
 	t.Last = m.Model.Last()
 	m.standardised = info.Feature.Standardised
 	return m.readSets(func(path string, rows inputs.Slice, outside bool) (ood.Batch, error) {
-		classes := m.Classes
+		classes := m.KeepClasses
 		if outside {
 			classes, m.Inputs.TargetOptional, m.Inputs.SkipOdd = m.oodClasses, true, len(m.oodClasses) == 0
 		}

@@ -62,7 +62,7 @@ func (f *featuresFlags) write(ctx context.Context, w io.Writer) error {
 	if err := cmp.Or(f.checkConflicts(), f.CheckClasses(f.task), f.CheckClassNames(f.Inputs.Outputs)); err != nil {
 		return err
 	}
-	set, err := f.OpenSet(ctx, f.x, f.y, f.rows, f.Classes)
+	set, err := f.OpenSet(ctx, f.x, f.y, f.rows, f.KeepClasses)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 	}
 	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
 	err := f.readBoth(ctx, func(g rowSource) (fileRows, error) {
-		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.Classes)
+		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.KeepClasses)
 		if err != nil {
 			return fileRows{}, err
 		}
@@ -73,7 +73,7 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
-			in.Base.Classes, f.numbered = classNames(set, f.Classes), set.ClassNames
+			in.Base.Classes, f.numbered = classNames(set, f.KeepClasses), set.ClassNames
 			f.Inputs.Classes = set.ClassNames
 		}
 		if in.Base.Columns = f.Columns; in.Base.Targets == nil {

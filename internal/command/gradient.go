@@ -67,7 +67,7 @@ func (g *gradientFlags) run(c *cli.Context) error {
 // writes each block of gradients as soon as it is computed. Otherwise it collects all
 // gradients, and then writes them padded to the same length, together with the lengths.
 func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
-	g.Inputs.SkipOdd, g.Unlabelled = len(g.Classes) == 0, true
+	g.Inputs.SkipOdd, g.Unlabelled = len(g.KeepClasses) == 0, true
 	if err := g.OpenModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (g *gradientFlags) write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	set, err := g.OpenSet(ctx, g.x, "", g.rows, g.Classes)
+	set, err := g.OpenSet(ctx, g.x, "", g.rows, g.KeepClasses)
 	if err != nil {
 		return err
 	}

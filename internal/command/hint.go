@@ -98,8 +98,8 @@ func addHint(err error, has, useful func(flag string) bool) error {
 func always(string) bool { return true }
 
 // flagNames replaces the names of a library's options with the names of flags.
-var flagNames = strings.NewReplacer("FitOptions.TargetRows", "--target-rows", "FitOptions.TargetLogits", "--shift label", "FitOptions.IntervalFit", "--interval-rows", "FitOptions.IntervalScore", "--interval-score", "Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",
-	"Options.Groups", "--groups", "Options.Labels", "--folder-labels", "Options.Classes", "--keep-classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
+var flagNames = strings.NewReplacer("FitOptions.TargetRows", "--target-rows", "FitOptions.TargetLogits", "--shift label", "FitOptions.IntervalFit", "--interval-rows", "FitOptions.IntervalScore", "--interval-score", "Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.FromFeatures", "--from-features", "Options.Model", "--model",
+	"Options.Groups", "--groups", "Options.FolderLabels", "--folder-labels", "Options.KeepClasses", "--keep-classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
 
 // flagError is an error of a library with the names of flags instead of options.
 type flagError struct{ error }

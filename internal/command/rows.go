@@ -36,8 +36,8 @@ func (r *rowFlags) rowOptions(all *table, noTokenizer conflict) table {
 		{name: "text", dest: columnNames("text", &r.Text), usage: "COLUMNS: column that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence, or the only column of text)",
 			conflicts: []conflict{noTokenizer}},
 		{name: "ignore", dest: columnNames("ignore", &r.Ignore), usage: "COLUMNS: columns of a table that are neither inputs nor the target, such as an identifier"},
-		{name: "keep-classes", dest: &r.Classes, usage: "A,B,…: keep only rows with these labels, for a model trained on some of the classes; its output i is the i-th of them"},
-		{name: "folder-labels", dest: &r.Labels, usage: "use the sub-folder of each image as its label; folders are numbered in sorted order", conflicts: []conflict{noImages}},
+		{name: "keep-classes", dest: &r.KeepClasses, usage: "A,B,…: keep only rows with these labels, for a model trained on some of the classes; its output i is the i-th of them"},
+		{name: "folder-labels", dest: &r.FolderLabels, usage: "use the sub-folder of each image as its label; folders are numbered in sorted order", conflicts: []conflict{noImages}},
 		{name: "preprocess", dest: &r.Preprocess, file: otherFile, usage: "FILE: how images are resized and scaled, in the format of Hugging Face's preprocessor_config.json"},
 		{name: "skip-bad", dest: &r.SkipBad, usage: "leave out images and shards that cannot be read, and report them, instead of stopping", conflicts: []conflict{noImages}},
 	}.inGroup(groupColumns)
@@ -91,7 +91,7 @@ func (r *rowFlags) targetConflict() conflict {
 // --keep-classes. It applies if unlabelled reports that the command uses labels for nothing
 // else.
 func (r *rowFlags) folderLabelsConflict(unlabelled func() bool) conflict {
-	return noEffect("here without --keep-classes, which selects rows by their labels", func() bool { return len(r.Classes) == 0 && unlabelled() })
+	return noEffect("here without --keep-classes, which selects rows by their labels", func() bool { return len(r.KeepClasses) == 0 && unlabelled() })
 }
 
 // noTokenizer returns the conflict with a model that has no tokenizer.

@@ -24,10 +24,10 @@ type Options struct {
 	ReadOptions
 	Bundle string // path of the .attach file
 	Model  string // path of the model, if it has moved
-	// Features reports whether rows are precomputed features. Weights is the path of the
+	// FromFeatures reports whether rows are precomputed features. Weights is the path of the
 	// last layer, which computes logits if the file of features has none.
-	Features bool
-	Weights  string
+	FromFeatures bool
+	Weights      string
 	// Groupless allows rows without groups although intervals are calibrated by group.
 	Groupless bool
 	// KeepReasons keeps the reasons of each row for Rows.Schema.Take.
@@ -47,7 +47,7 @@ type Attached struct {
 // Open opens the .attach file in o. run configures its model. The function check, which may
 // be nil, returns an error if the options do not apply to the file.
 func Open(o Options, run featurize.Options, check func(*attach.Bundle) error, note Note) (*Attached, error) {
-	m := &Attached{Classes: o.Classes, options: o, run: run}
+	m := &Attached{Classes: o.KeepClasses, options: o, run: run}
 	if err := m.Begin(o.ReadOptions, note); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (m *Attached) renameClasses() error {
 }
 
 // FromFeatures reports whether rows are precomputed features, so that no model runs.
-func (m *Attached) FromFeatures() bool { return m.options.Features || m.Bundle.Base.SHA256 == "" }
+func (m *Attached) FromFeatures() bool { return m.options.FromFeatures || m.Bundle.Base.SHA256 == "" }
 
 // OpenNetwork opens the model that computes features, unless it is open or rows are features.
 func (m *Attached) OpenNetwork(ctx context.Context) error {
@@ -97,7 +97,7 @@ func (m *Attached) OpenNetwork(ctx context.Context) error {
 		return err
 	}
 	m.configureFor(m.Net.Model)
-	m.hint, m.Columns = "pass Options.Features to predict from them", b.Base.Columns
+	m.hint, m.Columns = "pass Options.FromFeatures to predict from them", b.Base.Columns
 	m.Inputs.Expect(b)
 	m.Inputs.Preprocess = cmp.Or(m.Inputs.Preprocess, m.Net.Preprocess)
 	return nil
@@ -284,7 +284,7 @@ type Known struct {
 }
 
 // knownOf returns the labels, targets and groups of a set. It leaves out labels or targets
-// that do not fit the model. picked is ReadOptions.Classes: the set has replaced each label
+// that do not fit the model. picked is ReadOptions.KeepClasses: the set has replaced each label
 // by its index in picked. If picked does not have one label for each class of the model,
 // knownOf restores the original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {

@@ -21,12 +21,12 @@ import (
 
 // ReadOptions configures how rows are read.
 type ReadOptions struct {
-	Target, Text, Ignore []string // names of columns
-	Groups               string   // name of the column or array with the groups
-	Labels, SkipBad      bool
-	Classes              []int  // labels of the rows to read, or nil for all
-	Preprocess           string // path of a preprocessing file
-	ClassNames           string // path of a file of names, or names separated by commas
+	Target, Text, Ignore  []string // names of columns
+	Groups                string   // name of the column or array with the groups
+	FolderLabels, SkipBad bool
+	KeepClasses           []int  // labels of the rows to read, or nil for all
+	Preprocess            string // path of a preprocessing file
+	ClassNames            string // path of a file of names, or names separated by commas
 }
 
 // Note reports something that users should know, in one line.
@@ -59,7 +59,7 @@ type Reader struct {
 // preprocessing file in Raw, because a .attach file stores it.
 func (r *Reader) Begin(options ReadOptions, note Note) error {
 	r.readOptions, r.note = options, note
-	r.Inputs = inputs.Options{Targets: options.Target, Text: options.Text, Ignore: options.Ignore, Groups: options.Groups, Labels: options.Labels, SkipBad: options.SkipBad}
+	r.Inputs = inputs.Options{Targets: options.Target, Text: options.Text, Ignore: options.Ignore, Groups: options.Groups, Labels: options.FolderLabels, SkipBad: options.SkipBad}
 	err := r.readClassNames()
 	if err != nil || options.Preprocess == "" {
 		return err
@@ -123,18 +123,18 @@ func (r *Reader) configureFor(model *featurize.Model) {
 	r.Inputs.Takes = inputs.TakesOf(model.Base(info.Task).Inputs)
 }
 
-// CheckClasses returns an error if ReadOptions.Classes is set for a regressor, or if it has
-// more or fewer labels than the model has classes. Label i of ReadOptions.Classes is for
+// CheckClasses returns an error if ReadOptions.KeepClasses is set for a regressor, or if it has
+// more or fewer labels than the model has classes. Label i of ReadOptions.KeepClasses is for
 // class i, so each class needs one.
 func (r *Reader) CheckClasses(task attach.Task) error {
-	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.readOptions.Classes)
+	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.readOptions.KeepClasses)
 	if picked > 0 && task == attach.Regression {
-		return Usagef("Options.Classes does not apply to a regressor, which has no classes; leave it out")
+		return Usagef("Options.KeepClasses does not apply to a regressor, which has no classes; leave it out")
 	}
 	if picked == 0 || classes == 0 || picked == classes {
 		return nil
 	}
-	return Usagef("Options.Classes names %s, but the model has %s; name one label for each class, in the order of the classes", rows.Count(picked, "label"), rows.Count(classes, "class"))
+	return Usagef("Options.KeepClasses names %s, but the model has %s; name one label for each class, in the order of the classes", rows.Count(picked, "label"), rows.Count(classes, "class"))
 }
 
 // OpenSet opens the inputs at x for the open model, and returns the rows in slice. If y is
@@ -195,7 +195,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 	}
 	if y != "" {
 		if set.ClassNames != nil {
-			return nil, Usagef("Options.Labels takes labels from the folders of %s, but %s contains labels too; leave one out", x, y)
+			return nil, Usagef("Options.FolderLabels takes labels from the folders of %s, but %s contains labels too; leave one out", x, y)
 		}
 		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.Inputs.Outputs, r.Inputs.Classes)
 		if err != nil {

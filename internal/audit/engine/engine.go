@@ -86,7 +86,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	id := e.Identity
-	id.Reading = audit.Reading{FromFeatures: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.Classes, FolderLabels: e.Labels, SkipBad: e.SkipBad}
+	id.Reading = audit.Reading{FromFeatures: e.FromFeatures, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.KeepClasses, FolderLabels: e.FolderLabels, SkipBad: e.SkipBad}
 	if id.Fitted, err = shardsDigest(ctx, e.fitted); err != nil {
 		return err
 	}
