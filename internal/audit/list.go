@@ -10,20 +10,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Selection selects inputs of an audit. Its zero value selects all of them.
-type Selection struct {
-	// Discovery selects the discoveries if it is true, and all other inputs if it is false.
-	Discovery *bool
-	// LabelErrors selects the inputs with a label that is called wrong.
-	LabelErrors bool
-	// Within is the name of a file, folder or group. It selects the inputs in it, also those in
-	// its sub-folders.
-	Within string
-	// Top selects the inputs with the highest scores, or with LabelErrors the most suspicious
-	// labels, in this order. Otherwise inputs are in the order of the files.
-	Top int
-}
-
 // ListedColumns returns the names of the values of a listed input, and zero values: strings,
 // ints, float64s and bools. The names are those of the file of scores without the sketch, the
 // reasons if there can be any, and the nearest fit row of an input with one of the highest scores.

@@ -34,6 +34,7 @@ type (
 	ReasonPlace = result.ReasonPlace
 	Shard       = result.Shard
 	Row         = result.Row
+	Selection   = result.Selection
 	JSONFloat   = result.Float
 	LabelErrors = result.LabelErrors
 	Confusion   = result.Confusion

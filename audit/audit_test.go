@@ -1,0 +1,153 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/audit"
+	"github.com/attach-uncertainty/attach/audit/result"
+	"github.com/attach-uncertainty/attach/internal/attachtest"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// files writes a .attach file that was fitted on features, and features of two days, to a new
+// folder. 40 of the 300 rows of Tuesday do not belong.
+func files() (dir string, remove func()) {
+	dir, err := os.MkdirTemp("", "audit-")
+	if err != nil {
+		panic(err)
+	}
+	o := attachtest.Classifier(600)
+	o.Base.SHA256, o.Cal, o.Detector = "", attachtest.Blob(2, 1000, 8, 3, 0), attachtest.Method("mahalanobis")
+	b, err := attach.Fit(context.Background(), o)
+	if err == nil {
+		err = b.Save(context.Background(), filepath.Join(dir, "m.attach"))
+	}
+	write := func(name string, batches ...ood.Batch) {
+		if err != nil {
+			return
+		}
+		var features, logits []float32
+		for _, b := range batches {
+			features, logits = append(features, b.Features.Data...), append(logits, b.Logits.Data...)
+		}
+		var buf bytes.Buffer
+		if err = npy.WriteNPZ(&buf, map[string]rows.Array{
+			"features": {Shape: []int{len(features) / 8, 8}, Data: features}, "logits": {Shape: []int{len(logits) / 3, 3}, Data: logits},
+		}, false); err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), buf.Bytes(), 0o600)
+		}
+	}
+	write("monday.npz", attachtest.Blob(3, 300, 8, 3, 0))
+	write("tuesday.npz", attachtest.Blob(4, 260, 8, 3, 0), attachtest.Blob(5, 40, 8, 3, 3))
+	if err != nil {
+		panic(err)
+	}
+	return dir, func() { os.RemoveAll(dir) }
+}
+
+// TestRun checks that results are those of audit.json, that progress ends at 1, and that
+// finished audits of the two files give the same results as one audit.
+func TestRun(t *testing.T) {
+	ctx := context.Background()
+	dir, remove := files()
+	defer remove()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	last := 0.0
+	run := func(out string, inputs ...string) *result.Audit {
+		t.Helper()
+		a, err := audit.Run(ctx, audit.Options{Bundle: in("m.attach"), Inputs: inputs, Dir: in(out), Progress: func(f float64) { last = f }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	both := run("both", in("monday.npz"), in("tuesday.npz"))
+	if last != 1 {
+		t.Errorf("progress ends at %g", last)
+	}
+	if both.Inputs != 600 || both.FDR != .1 || both.Delta != .05 || both.Discoveries < 35 || both.Outliers < 35 {
+		t.Errorf("%d inputs, %d discoveries at %g, %d outliers", both.Inputs, both.Discoveries, both.FDR, both.Outliers)
+	}
+	read, err := result.Read(in("both"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := encode(t, both), encode(t, read); a != b {
+		t.Errorf("audit.json holds other results:\n%s\n%s", a, b)
+	}
+	run("monday", in("monday.npz"))
+	run("tuesday", in("tuesday.npz"))
+	days, err := audit.Open([]string{in("monday"), in("tuesday")}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged, err := days.Write(ctx, in("merged"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := encode(t, both), encode(t, merged); a != b {
+		t.Errorf("the merged audits have other results:\n%s\n%s", a, b)
+	}
+	for row, err := range days.Rows(ctx, result.Selection{Top: 1}) {
+		if err != nil || len(row) != len(days.Columns()) {
+			t.Errorf("%v has %d values for %d columns: %v", row, len(row), len(days.Columns()), err)
+		}
+		break
+	}
+	for _, err := range days.Rows(ctx, result.Selection{Within: "sunday"}) {
+		if err == nil || !strings.Contains(err.Error(), "sunday") {
+			t.Errorf("an unknown file gives %v", err)
+		}
+	}
+}
+
+func encode(t *testing.T, a *result.Audit) string {
+	t.Helper()
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestRefuses(t *testing.T) {
+	ok := audit.Options{Bundle: "m.attach", Inputs: []string{"x.npz"}, Dir: t.TempDir()}
+	for _, c := range []struct {
+		want   string
+		change func(*audit.Options)
+	}{
+		{"Options.Bundle is missing", func(o *audit.Options) { o.Bundle = "" }},
+		{"Options.Inputs is missing", func(o *audit.Options) { o.Inputs = nil }},
+		{"Options.Dir is missing", func(o *audit.Options) { o.Dir = "" }},
+		{"Options.FDR is 7", func(o *audit.Options) { o.FDR = 7 }},
+		{"Options.Level is -1", func(o *audit.Options) { o.Level = -1 }},
+		{`Options.LabelErrors is "classes"`, func(o *audit.Options) { o.LabelErrors = "classes" }},
+		{"Options.LabelNoise has no effect", func(o *audit.Options) { o.LabelNoise = .1 }},
+		{"Options.Every is -2", func(o *audit.Options) { o.Every = -2 }},
+		{"m.attach: no such file", func(*audit.Options) {}},
+	} {
+		o := ok
+		c.change(&o)
+		if _, err := audit.Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v does not say %q", err, c.want)
+		}
+	}
+	dir, remove := files()
+	defer remove()
+	out := filepath.Join(dir, "out")
+	if _, err := audit.Run(context.Background(), audit.Options{Bundle: filepath.Join(dir, "m.attach"), Inputs: []string{filepath.Join(dir, "monday.npz")}, Dir: out}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := audit.Open([]string{out}, func(s *result.Settings) { s.FDR = 2 }, nil); err == nil || !strings.Contains(err.Error(), "Settings.FDR is 2") {
+		t.Errorf("a rate of 2 gives %v", err)
+	}
+}
