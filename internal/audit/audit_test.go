@@ -243,6 +243,56 @@ func TestAnyDivision(t *testing.T) {
 	}
 }
 
+// TestCompact checks that compact copies the rows of small files to fewer files, keeps their
+// order, and removes these files again.
+func TestCompact(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := testShards()
+	names := slices.Sorted(maps.Keys(all))
+	w, err := Join(scoreFiles(t, s, all, names, func(n int) []int { return []int{10, 40} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := func() (list []string) {
+		err := w.eachBlock(t.Context(), w.columns(), func(b block) error {
+			for i, key := range b.texts("key") {
+				list = append(list, fmt.Sprintf("%s of %s, %v", key, b.name, b.numbers("ood_score")[i]))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	files := func() int {
+		set := map[*File]bool{}
+		for _, s := range w.segments {
+			set[s.file] = true
+		}
+		return len(set)
+	}
+	want, before, dir := keys(), files(), t.TempDir()
+	remove, err := w.compact(t.Context(), dir, compaction{few: 4, small: 20, rows: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := keys(); !slices.Equal(got, want) {
+		t.Errorf("the rows are %v, want %v", got, want)
+	}
+	copies, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if after := files(); len(copies) < 2 || after >= before || after <= len(copies) {
+		t.Errorf("%d files before, %d after, with %d copies", before, after, len(copies))
+	}
+	remove()
+	if copies, _ := filepath.Glob(filepath.Join(dir, "*")); copies != nil {
+		t.Errorf("copies are left: %v", copies)
+	}
+}
+
 // TestFolders checks that folders have the counts of their sub-folders, and that lists have the
 // same inputs.
 func TestFolders(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
-	"github.com/parquet-go/parquet-go"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -36,6 +36,14 @@ func (f *File) segments() (list []segment) {
 		first += r.End - r.Start
 	}
 	return list
+}
+
+// rows returns the number of rows of a file.
+func (f *File) rows() (n int) {
+	for _, r := range f.Ranges {
+		n += r.End - r.Start
+	}
+	return n
 }
 
 // ScoreSet is a set of files of scores that together hold all audited rows of their shards.
@@ -77,10 +85,21 @@ func Join(files []*File) (*ScoreSet, error) {
 	for _, s := range w.Shards {
 		digests[s.Shard] = s.Digest
 	}
-	for _, f := range files {
-		if err := w.addFile(f, digests); err != nil {
-			return nil, err
+	var adding sync.Mutex // the order of the files does not matter
+	err := inParallel(len(files), func(i int) error {
+		h := files[i].header
+		if h == nil {
+			var err error
+			if h, _, err = readHeader(files[i].path); err != nil {
+				return err
+			}
 		}
+		adding.Lock()
+		defer adding.Unlock()
+		return w.addFile(files[i].path, h, digests)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return w, nil
 }
@@ -133,17 +152,12 @@ func (w *ScoreSet) joinSegments() error {
 	return nil
 }
 
-// addFile adds the counts of a file to the set. It reads the header again, because the
-// headers of all files together would take much memory. Retained rows of parts have no
+// addFile adds the counts in the header of a file to the set. Retained rows of parts have no
 // shard digest yet. They get it from digests by the name of their shard. This is safe
 // because only finished audits can have several shards with one name.
-func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
-	h, err := readHeader(f.path)
-	if err != nil {
-		return err
-	}
+func (w *ScoreSet) addFile(path string, h *header, digests map[string]uint64) error {
 	if oldWidth, newWidth := w.retained.width(), h.Retained.width(); oldWidth >= 0 && newWidth >= 0 && oldWidth != newWidth {
-		return fmt.Errorf("%s: it has %d features, and other files have %d", f.path, newWidth, oldWidth)
+		return fmt.Errorf("%s: it has %d features, and other files have %d", path, newWidth, oldWidth)
 	}
 	for _, list := range [][]retainedRow{h.Retained.Worst, h.Retained.Labels, h.Retained.Sample} {
 		for i, r := range list {
@@ -156,7 +170,7 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 			w.profile, w.counts = h.Profile, h.Profile.NewCounts()
 		}
 		if err := h.Counts.Check(w.profile); err != nil {
-			return fmt.Errorf("%s: it has other columns than other files: %w", f.path, err)
+			return fmt.Errorf("%s: it has other columns than other files: %w", path, err)
 		}
 		w.counts.Merge(h.Counts)
 	}
@@ -204,11 +218,8 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 	for _, s := range w.segments {
 		c := open[s.file]
 		if c == nil {
-			rows, err := pq.Open(s.file.path)
-			if err == nil {
-				c, err = rows.Open(columns.fileColumns...)
-			}
-			if err != nil {
+			var err error
+			if c, err = pq.OpenCursor(s.file.path, s.file.rows(), len(w.columns().names), columns.fileColumns...); err != nil {
 				return err
 			}
 			open[s.file] = c
@@ -247,21 +258,9 @@ func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
 func (w *ScoreSet) writeScores(ctx context.Context, to io.Writer, copies *copyFinder) (*Audit, error) {
 	out := newWriter(to, w.columns())
 	return w.results(ctx, copies, func(t *tally, b block) error {
-		discovered := w.discoveryColumns(t.a, b)
+		discovered := w.discoveryColumns(t.a, b) // they are known only after all rows were scored
 		for i := range b.n {
-			for j, c := range b.cells {
-				switch b.nodes[j].Type().Kind() {
-				case parquet.Boolean: // discoveries are known only after all rows were scored
-					out.add(parquet.BooleanValue(discovered[b.names[j]](i)))
-				case parquet.ByteArray:
-					out.add(parquet.ByteArrayValue(c.Bytes[i]))
-				case parquet.Int64:
-					out.addInteger(int(c.Numbers[i]))
-				default:
-					out.addNumber(c.Numbers[i])
-				}
-			}
-			if err := out.endRow(); err != nil {
+			if err := out.copyRow(b, i, discovered); err != nil {
 				return err
 			}
 		}
@@ -326,6 +325,11 @@ func Finish(ctx context.Context, files []*File, dir string, look *Look, page fun
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
+	remove, err := joined.compact(ctx, dir, manyFiles())
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
 	copies, err := joined.findCopies(ctx, dir)
 	if err != nil {
 		return nil, err

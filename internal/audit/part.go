@@ -10,10 +10,13 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -189,7 +192,9 @@ func (p *Part) First() Range { return p.Ranges[0] }
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
 // At returns a File for the part after it was written to path.
-func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
+func (p *Part) At(path string) *File {
+	return &File{path: path, Identity: p.Identity, Ranges: p.Ranges}
+}
 
 // newPart returns a part without rows. The profile is used only if Identity.Profiled is set.
 func newPart(id Identity, profile *schema.Profile) *Part {
@@ -223,6 +228,7 @@ type File struct {
 	Identity
 	// Ranges are in the order of the rows.
 	Ranges []Range
+	header *header // nil unless OpenFiles kept it
 }
 
 // ErrNotScores is wrapped by errors about files that are damaged or that no audit wrote.
@@ -231,41 +237,86 @@ var ErrNotScores = errors.New("not a file of scores of an audit")
 // OpenFile reads the header of the file of scores at path. It checks that the columns and
 // the number of rows match the header, but does not read the rows.
 func OpenFile(path string) (*File, error) {
-	h, err := readHeader(path)
+	h, _, err := readHeader(path)
 	if err != nil {
 		return nil, err
 	}
-	return &File{path, h.Identity, h.Ranges}, nil
+	return &File{path: path, Identity: h.Identity, Ranges: h.Ranges}, nil
+}
+
+// maxKeptHeaders is the largest number of bytes of headers that OpenFiles keeps. The decoded
+// headers need about twice as much memory.
+const maxKeptHeaders = 1 << 27
+
+// OpenFiles opens several files of scores at once, and reads all of their rows. For each path,
+// either the element of files is nil or that of errs is. Join need not read most headers again,
+// because OpenFiles keeps as many as fit into bounded memory.
+func OpenFiles(ctx context.Context, paths []string) (files []*File, errs []error) {
+	files, errs = make([]*File, len(paths)), make([]error, len(paths))
+	var kept atomic.Int64
+	inParallel(len(paths), func(i int) error {
+		h, size, err := readHeader(paths[i])
+		if err == nil {
+			f := &File{path: paths[i], Identity: h.Identity, Ranges: h.Ranges}
+			if err = f.Check(ctx); err == nil {
+				files[i] = f
+				if kept.Add(int64(size)) <= maxKeptHeaders {
+					f.header = h
+				}
+			}
+		}
+		errs[i] = err
+		return nil
+	})
+	return files, errs
+}
+
+// inParallel calls the function do with each index below n, on all processors. It returns the
+// error of the smallest index.
+func inParallel(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error {
+			errs[i] = do(i)
+			return nil
+		})
+	}
+	group.Wait()
+	return cmp.Or(errs...)
 }
 
 // maxCalibration limits the number of calibration rows in a header, because the memory for
 // ranks grows with it.
 const maxCalibration = 1 << 26
 
-func readHeader(path string) (*header, error) {
+// readHeader reads and checks the header of a file of scores. It also returns the number of
+// bytes of the header.
+func readHeader(path string) (h *header, size int, err error) {
 	rows, err := pq.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	h := &header{}
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %w: %w", path, ErrNotScores, fmt.Errorf(format, args...))
+	h = &header{}
+	invalid := func(format string, args ...any) (*header, int, error) {
+		return nil, 0, fmt.Errorf("%s: %w: %w", path, ErrNotScores, fmt.Errorf(format, args...))
 	}
 	text, ok := rows.Metadata(headerKey)
 	if !ok {
-		return nil, invalid("it has no header")
+		return invalid("it has no header")
 	}
 	if stored, _ := rows.Metadata(sumKey); stored != checksum([]byte(text)) {
-		return nil, invalid("its header is damaged")
+		return invalid("its header is damaged")
 	}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
-		return nil, invalid("%w", err)
+		return invalid("%w", err)
 	}
 	n := 0
 	ends := map[string]int{} // the row after the last row of each shard
 	for _, r := range h.Ranges {
 		if r.Start < 0 || r.End <= r.Start || r.Audited < r.End || r.Rows < r.Audited || r.End-r.Start > math.MaxInt-n {
-			return nil, invalid("rows %d to %d of %d", r.Start, r.End, r.Audited)
+			return invalid("rows %d to %d of %d", r.Start, r.End, r.Audited)
 		}
 		n += r.End - r.Start
 		ends[r.Shard] = max(ends[r.Shard], r.End)
@@ -273,15 +324,15 @@ func readHeader(path string) (*header, error) {
 	want, have := h.columns(), rows.Columns()
 	// The checksum of the header is right, so other columns are not due to damage.
 	if len(have) != len(want.names) {
-		return nil, invalid("it has %d columns where this version of attach writes %d", len(have), len(want.names))
+		return invalid("it has %d columns where this version of attach writes %d", len(have), len(want.names))
 	}
 	for i, c := range have {
 		if c.Name != want.names[i] || !c.Is(want.nodes[i]) {
-			return nil, invalid("another version of attach wrote its column %q", c.Name)
+			return invalid("another version of attach wrote its column %q", c.Name)
 		}
 	}
 	if n == 0 || n != rows.Rows() || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) || !h.validLabelParts() || len(h.Labels) != len(h.LabelRows) {
-		return nil, invalid("its rows do not match its header")
+		return invalid("its rows do not match its header")
 	}
 	valid := h.Ranks.valid(n, h.Calibration)
 	for _, ranks := range h.Widths {
@@ -294,38 +345,38 @@ func readHeader(path string) (*header, error) {
 		left, valid = h.Labels[k].uncounted(left, h.LabelRows[k])
 	}
 	if !valid {
-		return nil, invalid("its ranks do not match its %d rows", n)
+		return invalid("its ranks do not match its %d rows", n)
 	}
 	columns := 0
 	switch {
 	case h.Profiled != (h.Profile != nil) || h.Profiled != (h.Counts != nil):
-		return nil, invalid("its columns do not match its header")
+		return invalid("its columns do not match its header")
 	case h.Profiled:
 		if err := cmp.Or(h.Profile.Check(), h.Counts.Check(h.Profile)); err != nil || h.Counts.Rows != n {
-			return nil, invalid("its counts of values do not match its %d rows", n)
+			return invalid("its counts of values do not match its %d rows", n)
 		}
 		columns = len(h.Profile.Columns)
 	}
 	for _, r := range h.Retained.Sample {
 		if len(r.Numbers) != columns {
-			return nil, invalid("its rows have different numbers of columns")
+			return invalid("its rows have different numbers of columns")
 		}
 	}
 	for _, m := range h.Used {
 		if m.Rows > n || !m.OK() {
-			return nil, invalid("its counts of used rows do not match its %d rows", n)
+			return invalid("its counts of used rows do not match its %d rows", n)
 		}
 	}
 	width := h.Retained.width()
 	for _, r := range slices.Concat(h.Retained.Worst, h.Retained.Labels, h.Retained.Sample) {
 		if r.At < 0 || r.At >= ends[r.Shard] {
-			return nil, invalid("it lists row %d of %.100s, which does not exist", r.At, r.Shard)
+			return invalid("it lists row %d of %.100s, which does not exist", r.At, r.Shard)
 		}
 		if r.Features == nil || len(r.Features) != width {
-			return nil, invalid("its rows have different numbers of features")
+			return invalid("its rows have different numbers of features")
 		}
 	}
-	return h, nil
+	return h, len(text), nil
 }
 
 // Damaged reports whether an error is about a damaged file of scores, or about a file that
@@ -343,7 +394,11 @@ func (f *File) Check(ctx context.Context) error {
 func (f *File) Path() string { return f.path }
 
 // At returns a File for the same scores after they were moved to path.
-func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
+func (f *File) At(path string) *File {
+	moved := *f
+	moved.path = path
+	return &moved
+}
 
 // WithResultOptions returns id with the options of other that do not affect scores: Alpha,
 // FDR, Delta, Conditional and LabelNoise. It sets SkipBad if either identity has it. An audit without

@@ -281,27 +281,27 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	if err != nil {
 		return err
 	}
-	var parts []*audit.File
-	have := map[string][]audit.Range{}
+	var paths []string
 	for _, name := range partFiles {
 		path := filepath.Join(d.partsDir(), name)
-		if path == d.planPath() {
-			continue
-		}
-		if filepath.Ext(path) != ".parquet" {
+		switch {
+		case path == d.planPath():
+		case filepath.Ext(path) == ".parquet":
+			paths = append(paths, path)
+		default:
 			os.Remove(path) // an incomplete part, or the reason why a shard failed or was left out
-			continue
 		}
-		part, err := audit.OpenFile(path)
-		if err == nil {
-			err = part.Check(ctx)
-		}
+	}
+	opened, errs := audit.OpenFiles(ctx, paths)
+	var parts []*audit.File
+	have := map[string][]audit.Range{}
+	for i, err := range errs {
 		if audit.Damaged(err) {
 			d.note("note: %v; its rows are scored again", err)
-			err = os.Remove(path)
+			err = os.Remove(paths[i])
 		} else if err == nil {
-			parts = append(parts, part)
-			for _, r := range part.Ranges {
+			parts = append(parts, opened[i])
+			for _, r := range opened[i].Ranges {
 				have[r.Shard] = append(have[r.Shard], r)
 			}
 		}

@@ -26,15 +26,21 @@ type Cursor struct {
 // Open starts reading the columns with the given indices. A column must not be of kind
 // [Other].
 func (f *File) Open(columns ...int) (*Cursor, error) {
-	r, err := openReader(f.path)
+	return OpenCursor(f.path, f.rows, len(f.columns), columns...)
+}
+
+// OpenCursor is like [File.Open] for a file that was read before, when it had these numbers of
+// rows and columns. It reads the footer once, and Open followed by File.Open reads it twice.
+func OpenCursor(path string, rows, count int, columns ...int) (*Cursor, error) {
+	r, err := openReader(path)
 	if err != nil {
 		return nil, err
 	}
-	if r.rows != f.rows || len(r.columns) != len(f.columns) {
+	if r.rows != rows || len(r.columns) != count {
 		r.Close()
-		return nil, fmt.Errorf("%s: the file changed while it was read", f.path)
+		return nil, fmt.Errorf("%s: the file changed while it was read", path)
 	}
-	c := &Cursor{path: f.path, r: r}
+	c := &Cursor{path: path, r: r}
 	for _, j := range columns {
 		c.streams = append(c.streams, newStream(r, j))
 	}
