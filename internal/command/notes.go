@@ -42,7 +42,7 @@ func noteInfinite(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups
 	}
 	if b.Calibration.Groups == nil {
 		if n := b.Calibration.IntervalRows(); infinite(n) {
-			printf(w, "note: intervals at level %g are infinite, because %s are too few\n", level, rows.Count(n, "calibration row"))
+			printf(w, "note: intervals at level %g are infinite with only %s\n", level, rows.Count(n, "calibration row"))
 		}
 		return
 	}
@@ -122,7 +122,7 @@ func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	switch n := b.Calibration.NCal; {
 	case o.Sets == "" || b.Calibration.Weights != nil:
 	case !o.SetsByClass && isInEverySet(n):
-		printf(w, "note: prediction sets at level %g hold all classes, because %s are too few\n", level, rows.Count(n, "calibration row"))
+		printf(w, "note: prediction sets at level %g hold all classes with only %s\n", level, rows.Count(n, "calibration row"))
 	case o.SetsByClass:
 		counts := make([]int, max(b.Base.Outputs, 2))
 		for _, label := range b.Calibration.TrueClasses.Labels {
