@@ -310,7 +310,7 @@ func (in FitOptions) splitRows() (rowSplit, error) {
 		return rowSplit{fit: in.Batch, cal: in.Cal, outOfFold: in.OutOfFold, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
-		return rowSplit{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
+		return rowSplit{}, &rows.TooFewRowsError{What: "fit and calibration", Have: in.Batch.Len(), Need: 2}
 	}
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := rowSplit{

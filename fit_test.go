@@ -85,7 +85,7 @@ func TestFitErrors(t *testing.T) {
 		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no fit rows"},
 		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "the fit rows have no features"},
 		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is ""; it must be classification, regression or embedding`},
-		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "one row"},
+		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "need at least 2 rows, have 1"},
 		{"NaN in features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
 		{"Inf in logits", classifier(30), func(in *attach.FitOptions) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
 		{"NaN in targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Data[12] = nan }, "targets has NaN in row 12"},
