@@ -20,23 +20,44 @@ import (
 	"strings"
 )
 
-// Differs describes the first field in which two identities differ. It gives both values,
-// except for the .attach file. It returns an empty string if the identities are equal.
-func (id Identity) Differs(other Identity) string {
-	if id.Bundle != other.Bundle {
+// Difference is a field in which two identities differ. Key is its key in audit.json. One and
+// Other are its values as JSON, or empty.
+type Difference struct{ Key, One, Other string }
+
+// String gives both values, except for the .attach file.
+func (d *Difference) String() string {
+	if d.Key == bundleKey {
 		return "they were made with different .attach files"
 	}
+	return fmt.Sprintf("%s is %s in one and %s in the other", d.Key, cmp.Or(d.One, "not given"), cmp.Or(d.Other, "not given"))
+}
+
+// bundleKey is the key of Identity.Bundle.
+const bundleKey = "bundle_sha256"
+
+// MergeError reports that two files of scores differ, so that they cannot be merged.
+type MergeError struct {
+	one, other string // paths
+	Difference
+}
+
+func (e *MergeError) Error() string {
+	return fmt.Sprintf("%s and %s cannot be merged: %v", e.one, e.other, &e.Difference)
+}
+
+// Differs returns the first difference of two identities, or nil if they are equal.
+func (id Identity) Differs(other Identity) *Difference {
 	a, b := id.fields(), other.fields()
-	for _, name := range []string{
-		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
+	for _, key := range []string{
+		bundleKey, "from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "interval_calibration_rows", "reused_calibration_rows", "predicted", "alpha", "level",
 		"label_errors_by", "label_calibration_rows", "label_parts", "label_noise", "fdr", "delta", "conditional", "every", "limit", "targets", "profiled", "fitted_sha256",
 	} {
-		if value, otherValue := string(a[name]), string(b[name]); value != otherValue {
-			return fmt.Sprintf("%s is %s in one and %s in the other", name, cmp.Or(value, "not given"), cmp.Or(otherValue, "not given"))
+		if one, other := string(a[key]), string(b[key]); one != other {
+			return &Difference{key, one, other}
 		}
 	}
-	return ""
+	return nil
 }
 
 // fields returns the JSON fields of an identity and of its Reading, by key.

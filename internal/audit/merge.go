@@ -72,8 +72,8 @@ func Join(files []*File) (*ScoreSet, error) {
 	}
 	w.labels = w.newLabelRanks()
 	for _, f := range files {
-		if difference := w.Differs(f.Identity); difference != "" {
-			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, difference)
+		if d := w.Differs(f.Identity); d != nil {
+			return nil, &MergeError{files[0].path, f.path, *d}
 		}
 		w.segments = append(w.segments, f.segments()...)
 	}

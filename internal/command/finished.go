@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -46,7 +47,7 @@ func (f *finishedFlags) rateOptions() table {
 		{name: "fdr", dest: &f.rates.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
 		{name: "delta", dest: &f.rates.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
 		{name: "conditional", dest: &f.rates.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
-		{name: "label-noise", dest: &f.rates.LabelNoise, rule: fraction, usage: "FRACTION: with --label-errors, largest fraction of calibration rows, or of each class of them, whose own label may be wrong"},
+		{name: "label-noise", dest: &f.rates.LabelNoise, rule: zeroOrFraction, usage: "FRACTION: with --label-errors, largest fraction of calibration rows, or of each class of them, whose own label may be wrong"},
 		{name: "alpha", dest: &f.rates.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
 	}.inGroup(groupGuarantee)
 	if f.rates.FDR == 0 {
@@ -98,6 +99,24 @@ func (f *finishedFlags) change(id *audit.Identity) {
 	}
 }
 
+// adviseRate adds a flag to an error about audits with different rates. With the flag, they have
+// one rate.
+func (f *finishedFlags) adviseRate(err error) error {
+	difference := (*audit.MergeError)(nil)
+	if !errors.As(err, &difference) {
+		return err
+	}
+	o := f.changed.find(strings.ReplaceAll(difference.Key, "_", "-"))
+	if o == nil {
+		return err
+	}
+	advice := dashedName(o.name)
+	if !o.isSwitch() {
+		advice += " " + cmp.Or(difference.One, difference.Other)
+	}
+	return fmt.Errorf("%w; pass %s to answer with one rate", err, advice)
+}
+
 // answer answers from the finished audits in folders.
 func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	if err := cmp.Or(f.checkList(), f.checkOutputs(dirs)); err != nil {
@@ -105,7 +124,7 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	}
 	finished, err := engine.OpenFinished(dirs, f.change, notePrinter(c.App.ErrWriter))
 	if err != nil {
-		return err
+		return f.adviseRate(err)
 	}
 	var a *audit.Audit
 	if f.list == "" && f.out != "" {

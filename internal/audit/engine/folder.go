@@ -345,8 +345,8 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	for _, part := range parts {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
 			part.Identity = part.WithResultOptions(d.Identity)
-			if reason := part.Differs(d.Identity); reason != "" {
-				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), labelSides(reason), d.partsDir())
+			if difference := part.Differs(d.Identity); difference != nil {
+				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), labelSides(difference), d.partsDir())
 			}
 			reusable = append(reusable, part)
 			continue
@@ -470,26 +470,26 @@ func (d *folder) abandon(err error) error {
 
 // checkIdentity returns an error if the folder contains an audit with other options.
 func (d *folder) checkIdentity(before audit.Identity) error {
-	reason := before.Differs(d.Identity)
-	if reason == "" {
+	difference := before.Differs(d.Identity)
+	if difference == nil {
 		return nil
 	}
 	remedy := "write to another folder"
 	if now := d.Identity; before.Reading.SkipBad && !now.Reading.SkipBad {
 		now.Reading.SkipBad = true
-		if differs := before.Differs(now); differs == "" {
+		if other := before.Differs(now); other == nil {
 			remedy = "pass Options.SkipBad too, or " + remedy
 		} else {
-			reason = differs // SkipBad alone would not help
+			difference = other // SkipBad alone would not help
 		}
 	}
-	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, labelSides(reason), remedy)
+	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, labelSides(difference), remedy)
 }
 
-// labelSides replaces "in one" and "in the other" in a description of a difference. "There"
-// is then the value in the folder, and "here" the new value.
-func labelSides(reason string) string {
-	return strings.Replace(strings.Replace(reason, "in one", "there", 1), "in the other", "here", 1)
+// labelSides describes a difference. "There" is the value in the folder, and "here" the new
+// value.
+func labelSides(d *audit.Difference) string {
+	return strings.Replace(strings.Replace(d.String(), "in one", "there", 1), "in the other", "here", 1)
 }
 
 // complete reports whether all rows of a shard were scored.
