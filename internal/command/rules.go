@@ -27,6 +27,12 @@ func fraction(value any) string {
 	return requirement(v > 0 && v < 1, "it must be between 0 and 1")
 }
 
+// zeroOrFraction is the rule for fractions that may be 0.
+func zeroOrFraction(value any) string {
+	v := value.(float64)
+	return requirement(v >= 0 && v < 1, "it must be at least 0 and less than 1")
+}
+
 func positive(value any) string {
 	v := value.(float64)
 	return requirement(v > 0 && !math.IsInf(v, 0), "it must be positive")
