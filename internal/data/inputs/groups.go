@@ -77,8 +77,8 @@ func readTimes(z arrayFile, name string) ([]string, error) {
 	return times, nil
 }
 
-// OpenGroups reads the groups of precomputed rows. They are an array of integers, or a
-// column of any text in a table, such as a Parquet file. An array must have the given
+// OpenGroups reads the groups of precomputed rows. They are an array of integers or
+// texts, or a column of any text in a table, such as a Parquet file. An array must have the given
 // number of rows.
 func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
 	if IsTable(path) {
@@ -105,6 +105,9 @@ func readGroups(z arrayFile, name string, rows int) ([]string, error) {
 	}
 	if n := a.shape()[0]; n != rows {
 		return nil, fmt.Errorf("%s: it has %d entries for %d rows", a.Name(), n, rows)
+	}
+	if texts, ok := a.(npyArray); ok && texts.IsText() {
+		return texts.Texts()
 	}
 	v, err := intsOf(a)
 	if err != nil {

@@ -74,3 +74,13 @@ func TestOpenTimes(t *testing.T) {
 		}
 	}
 }
+
+func TestTextGroups(t *testing.T) {
+	const path = "../npy/testdata/texts.npz"
+	got, err := OpenGroups(context.Background(), path, "many", 120_001)
+	if err != nil || got[0] != "abc" || got[120_000] != "d" {
+		t.Errorf("%d groups, error %v", len(got), err)
+	}
+	_, err = OpenGroups(context.Background(), path, "little", 2)
+	wantError(t, err, path+": little", "there must be one number for each row")
+}

@@ -13,7 +13,8 @@
 //	int8 … int64, uint16 … uint64   → []int64 (a uint64 over 2⁶³−1 is an error)
 //	uint8, bool                     → []uint8
 //
-// Structured arrays, strings, complex numbers and Python objects cause an error.
+// Arrays of texts are read only by [Lazy.Texts]. Structured arrays, complex numbers and Python
+// objects cause an error.
 //
 // This package exists because github.com/sbinet/npyio (v0.6.0)
 //

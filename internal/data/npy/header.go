@@ -151,7 +151,7 @@ func (h Header) checkSize() error {
 	if len(h.Shape) > maxRank {
 		return fmt.Errorf("%w: it has %d axes, more than %d", ErrFormat, len(h.Shape), maxRank)
 	}
-	n := 8
+	n := max(8, h.DType.Size)
 	for _, d := range h.Shape {
 		d = max(d, 1)
 		if d > math.MaxInt/n {

@@ -89,6 +89,19 @@ func (l *Lazy) Name() string {
 // Read reads the whole array.
 func (l *Lazy) Read() (rows.Array, error) { return l.read(nil) }
 
+// IsText reports whether the array holds texts, which only Texts reads.
+func (l *Lazy) IsText() bool { return l.DType.text() }
+
+// Texts reads the whole array of texts, in C order.
+func (l *Lazy) Texts() ([]string, error) {
+	a, err := l.readElements(&elementReader{decode: l.DType.texts()}, nil)
+	if err != nil {
+		return nil, err
+	}
+	texts, _ := a.Data.([]string)
+	return texts, nil
+}
+
 // Float32s reads the whole array as float32, in C order. The result is the same as that of
 // the function Float32s for the array that Read returns, but the method needs little
 // additional memory.
@@ -107,6 +120,10 @@ func (l *Lazy) Float32s() ([]float32, error) {
 }
 
 func (l *Lazy) read(convert func(part any) any) (rows.Array, error) {
+	return l.readElements(l.elements(), convert)
+}
+
+func (l *Lazy) readElements(e *elementReader, convert func(part any) any) (rows.Array, error) {
 	if l.offset < 0 && l.bytes() > maxUnverified {
 		if err := l.verifyOnce(); err != nil {
 			return rows.Array{}, l.readError(err)
@@ -117,7 +134,7 @@ func (l *Lazy) read(convert func(part any) any) (rows.Array, error) {
 		return rows.Array{}, err
 	}
 	defer r.Close()
-	a, err := readBody(r, l.Header, l.elements(), convert)
+	a, err := readBody(r, l.Header, e, convert)
 	if err == nil {
 		err = checkEnd(r)
 	}

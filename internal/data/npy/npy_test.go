@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,7 +115,7 @@ func TestFiles(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, message := range map[string]string{
-		"strings.npy":    "not supported",
+		"strings.npy":    "it holds texts",
 		"complex.npy":    "not supported",
 		"objects.npy":    "Python objects",
 		"structured.npy": "save each field as a separate array",
@@ -123,6 +124,25 @@ func TestRefused(t *testing.T) {
 		_, err := ReadFile(filepath.Join("testdata", name))
 		if err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v; want it to name the file and say %q", name, err, message)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	z, err := OpenNPZ("testdata/texts.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{"north", "", "Zürich 🏔", "north", "a\x00b", "x"}
+	many := append(slices.Repeat([]string{"abc", "c"}, 60000), "d")
+	for name, want := range map[string][]string{"little": texts, "big": texts, "fortran": texts, "bytes": {"north", "\ufffd"}, "none": {}, "many": many} {
+		l, err := z.Entry(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := l.Texts()
+		if err != nil || !l.IsText() || !slices.Equal(got, want) {
+			t.Errorf("%s: read %d texts, such as %.5q, want %.5q; error %v", name, len(got), got, want, err)
 		}
 	}
 }

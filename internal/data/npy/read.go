@@ -44,6 +44,8 @@ func readBody(r io.Reader, h Header, e *elementReader, convert func(part any) an
 			fill(&f, part)
 		case []uint8:
 			fill(&f, part)
+		case []string:
+			fill(&f, part)
 		}
 	})
 	if err != nil {
@@ -85,7 +87,8 @@ func (h Header) elements() *elementReader { return &elementReader{decode: h.DTyp
 // if the array is empty.
 func (e *elementReader) each(r io.Reader, h Header, emit func(part any)) error {
 	total := h.bytes()
-	if n := min(total, chunk); int64(len(e.buf)) < n {
+	whole := int64(chunk - chunk%h.DType.Size) // whole elements
+	if n := min(total, whole); int64(len(e.buf)) < n {
 		e.buf = make([]byte, n)
 	}
 	for first, done := true, int64(0); first || done < total; first = false {

@@ -45,7 +45,11 @@ np.save("scalar.npy", np.float64(2.5))
 np.save("empty.npy", np.zeros((0, 3), "<f4"))
 np.save("vector.npy", np.arange(5, dtype="<i8"))
 
-# What is refused.
+texts = np.array([["north", "", "Zürich 🏔"], ["north", "a\0b", "x"]])
+np.savez_compressed("texts.npz", little=texts, big=texts.astype(texts.dtype.newbyteorder(">")), fortran=np.asfortranarray(texts),
+         bytes=np.array([b"north", b"\xff"]), none=np.array([], "<U3"), many=np.array(["abc", "c"] * 60000 + ["d"]))
+
+# What is refused as numbers.
 np.save("strings.npy", np.array(["a", "bc"]))
 np.save("complex.npy", np.array([1j]))
 np.save("objects.npy", np.array([None]), allow_pickle=True)
