@@ -509,6 +509,12 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 		if slices.ContainsFunc(t.pick("from-features"), func(o *option) bool { return o.given }) && a.list == nil && len(rest) > 1 {
 			return usagef("unexpected argument %q; --from-features takes no value: name the file of features with --x", rest[1])
 		}
+		if x := t.find("x"); x != nil && x.given && a.list == nil && len(rest) > 1 {
+			_, several := x.dest.(*inputList)
+			if _, err := os.Stat(rest[1]); several && err == nil {
+				return usagef("unexpected argument %q; --x takes one value: if a shell expanded a pattern, put the pattern in quotes, such as 'day-*.parquet'", rest[1])
+			}
+		}
 		if err := cmp.Or(a.set(c, rest), t.checkRequired(c)); err != nil {
 			return err
 		}
