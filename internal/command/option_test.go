@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -76,7 +77,7 @@ func TestNoOptionIsIgnored(t *testing.T) {
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
 		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[evaluate.Options](),
-		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](), reflect.TypeFor[audit.Identity](),
+		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](), reflect.TypeFor[audit.Identity](), reflect.TypeFor[modelrows.ReadOptions](),
 	}
 	bound, read := map[string]bool{}, map[string]bool{}
 	files, err := filepath.Glob("*.go")

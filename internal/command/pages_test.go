@@ -265,7 +265,7 @@ func newPageShell(t *testing.T) *pageShell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(files, filepath.Join(root, "example_test.go"), filepath.Join(root, "featurize/attached_test.go"), filepath.Join(root, "featurize/serve/example_test.go"), filepath.Join(root, "tables/example_test.go")) {
+	for _, name := range append(files, filepath.Join(root, "example_test.go"), filepath.Join(root, "featurize/attached_test.go"), filepath.Join(root, "featurize/serve/example_test.go"), filepath.Join(root, "tables/example_test.go"), filepath.Join(root, "audit/example_test.go")) {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
