@@ -29,7 +29,7 @@ type Options struct {
 	// results name the fit rows that are nearly equal to an input, and those nearest to the
 	// highest scores.
 	Inputs, Fitted []string
-	// Dir is the folder of the results. Run continues an unfinished audit in it.
+	// Dir is the folder of the results, new or empty. Run continues an unfinished audit in it.
 	Dir string
 
 	// FDR is the false discovery rate: on average, at most this fraction of discoveries is

@@ -97,7 +97,7 @@ func (f *auditFlags) flags() {
 	rates := f.rateOptions()
 	rates.pick("label-noise").withConflicts(noEffect("without --label-errors", func() bool { return !f.isFinished() && f.engineOptions.Identity.LabelErrorsBy == "" }))
 	f.table = join(scoring, rates, table{
-		{name: "o", dest: &f.out, required: true, unless: f.isFinished, usage: "DIR: folder to write to, required with M.attach; an unfinished audit in it is continued. With a finished audit: a folder for the new results, which may be its own, or FILE of --list"},
+		{name: "o", dest: &f.out, required: true, unless: f.isFinished, usage: "DIR: new or empty folder to write to, required with M.attach; an unfinished audit in it is continued. With a finished audit: a folder for the new results, which may be its own, or FILE of --list"},
 		f.failIfOption(),
 	}.inGroup(groupOutput), f.listOptions(unfinished), verbose)
 }

@@ -119,16 +119,17 @@ func explainMkdir(dir string, err error) error {
 	return err
 }
 
-// checkForeignFiles returns an error if the folder has result files. It is called only if
-// there is no run.json. No audit wrote such files, so an audit must not replace them.
+// checkForeignFiles returns an error if the folder has files. It is called only if there is no
+// run.json, so that no audit wrote them. Hidden files may stay, because they keep a folder in a
+// repository or belong to the desktop. So may parts, which a killed audit can leave empty.
 func (d *folder) checkForeignFiles() error {
-	for _, name := range []string{audit.Scores, audit.Duplicates, "audit.json", "report.html"} {
-		path := filepath.Join(d.dir, name)
-		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s would be replaced, and no audit wrote it; write to another folder", path)
+	entries, err := os.ReadDir(d.dir)
+	for _, e := range entries {
+		if name := e.Name(); !strings.HasPrefix(name, ".") && name != filepath.Base(d.partsDir()) {
+			return fmt.Errorf("%s has other files, such as %s, and holds no audit; write to a new or empty folder", d.dir, name)
 		}
 	}
-	return nil
+	return err
 }
 
 // readRun reads a run.json, and reports whether it exists.
