@@ -77,7 +77,7 @@ func (f *auditFlags) flags() {
 	withoutModel := bundleConflict("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
 	skip.usage, skip.conflicts = "leave out images that cannot be read and files that are broken or empty, and report them, instead of stopping", nil
-	finished := conflict{when: f.isFinished, reason: "needs a .attach file, not the folder of a finished audit"}
+	finished := conflict{when: f.isFinished, reason: "needs a .attach file as the first argument, not a folder"}
 	unfinished := conflict{when: func() bool { return !f.isFinished() }, reason: "needs the folder of a finished audit, not a .attach file"}
 	scoring := join(table{
 		{name: "x", dest: (*inputList)(&f.engineOptions.Inputs), required: true, unless: f.isFinished, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated; required with M.attach"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/data/filekind"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
@@ -66,6 +67,7 @@ func addHint(err error, has, useful func(flag string) bool) error {
 		{notAttach && (kind.Rows() || kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes a .attach file from a model and rows"},
 		{known && !notAttach && kind == filekind.Attach, "", "give the model that it was fitted with; `attach inspect` shows its path"},
 		{known && !notAttach && kind.Rows(), "", "give the model first, and rows with a flag"},
+		{errors.Is(err, engine.ErrNoAudit) && has("x"), "", "to audit its files, give the .attach file first and the folder with --x"},
 		{errors.Is(err, attach.ErrNoModel), "model", "or pass its path with --model"},
 		{errors.Is(err, attach.ErrWrongModel) && has("model"), "", "pass the right model with --model, or fit again"},
 		{errors.Is(err, attach.ErrWrongModel), "", "put the right model there, or fit again"},

@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/data/filekind"
 )
 
 // table lists the flags of a command.
@@ -487,6 +489,19 @@ func (a argument) set(c *cli.Context, rest []string) error {
 	return nil
 }
 
+// checkBundle returns a usage error if the argument must be a .attach file, and is a file of
+// another kind.
+func (a argument) checkBundle(c *cli.Context, t table) error {
+	if a.dest == nil || !strings.HasPrefix(a.name, "M.attach") {
+		return nil
+	}
+	_, err := attach.Open(*a.dest)
+	if kind := filekind.Kind(""); !errors.As(err, &kind) {
+		return nil
+	}
+	return &usageError{msg: addHint(err, t.has, t.usable).Error(), usage: c.Command.UsageText}
+}
+
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
@@ -515,8 +530,11 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 				return usagef("unexpected argument %q; --x takes one value: if a shell expanded a pattern, put the pattern in quotes, such as 'day-*.parquet'", rest[1])
 			}
 		}
-		if err := cmp.Or(a.set(c, rest), t.checkRequired(c)); err != nil {
+		if err := a.set(c, rest); err != nil {
 			return err
+		}
+		if err := t.checkRequired(c); err != nil {
+			return cmp.Or(a.checkBundle(c, t), err)
 		}
 		var reader usedFile
 		if len(rest) > 0 {

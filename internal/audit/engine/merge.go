@@ -64,13 +64,20 @@ func OpenFinished(dirs []string, change func(*audit.Identity), note modelrows.No
 	return d, nil
 }
 
+// ErrNoAudit reports that a folder does not hold a finished audit.
+var ErrNoAudit = errors.New("there is no audit in it")
+
 // openFinished opens the finished audit in a folder, and returns its file of scores and its
 // run.json.
 func openFinished(from string, note modelrows.Note) (*audit.File, run, error) {
 	fail := func(format string, args ...any) (*audit.File, run, error) {
 		return nil, run{}, fmt.Errorf(format, args...)
 	}
-	if st, err := os.Stat(from); err == nil && !st.IsDir() {
+	st, err := os.Stat(from)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail("%s: there is no such folder", from)
+	case err == nil && !st.IsDir():
 		return fail("%s: it is a file; name the folder that attach audit -o wrote", from)
 	}
 	input := &folder{dir: from}
@@ -81,7 +88,7 @@ func openFinished(from string, note modelrows.Note) (*audit.File, run, error) {
 		if _, runErr := os.Stat(input.runPath()); planErr == nil || runErr == nil {
 			return fail(unfinished, from)
 		}
-		return fail("%s: there is no audit in it: no scores.parquet", from)
+		return fail("%s: %w: no scores.parquet", from, ErrNoAudit)
 	}
 	if err != nil {
 		return nil, run{}, explainDamage(err)
@@ -191,7 +198,7 @@ func sameRows(files []*audit.File, sources [][]source) (first, second string, fo
 	return "", "", false
 }
 
-// checkFree returns an error if the folder contains an audit or other result files. It
+// checkFree returns an error if the folder contains an audit or other files. It
 // ignores files of an earlier attempt at this merge that was killed.
 func (d *folder) checkFree() error {
 	plan, hasPlan, err := readRun(d.planPath())
