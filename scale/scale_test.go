@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -35,7 +36,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("SCALE_PROGRAM") != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	removeCopies()
+	os.Exit(code)
 }
 
 // makeFolder changes to a new folder with a .attach file and five input files. It returns
@@ -142,6 +145,8 @@ func TestPrism(t *testing.T) {
 	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 5 {
 		t.Errorf("the bucket holds %v", remaining)
 	}
+	divideScores(t, "cloud")
+	checkAudit(t, "cloud", want)
 	// The earlier result must stay until the new one is complete.
 	copyFile(t, "part-0.npz", "part-5.npz")
 	if err := os.WriteFile("part-6.npz", []byte("PK"), 0o666); err != nil {
@@ -161,6 +166,9 @@ func TestPrism(t *testing.T) {
 	mustRun(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "more", "--every", "3")
 	checkAudit(t, "cloud", readFile(t, "more/audit.json"))
+	if !bytes.Equal(readFile(t, "cloud/scores.parquet"), readFile(t, "more/scores.parquet")) {
+		t.Error("cloud/scores.parquet is not what attach audit writes")
+	}
 	if remaining, _ := filepath.Glob("cloud/*"); len(remaining) != 5 {
 		t.Errorf("the bucket holds %v", remaining)
 	}
@@ -246,6 +254,58 @@ func TestPrism(t *testing.T) {
 	copyFile(t, "part-0.npz", "part-1.npz")
 	if out, err := scaleCommand(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz, which has changed since (") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// divideScores replaces the scores of a finished audit by a folder of files, as of a large audit.
+func divideScores(t *testing.T, dir string) {
+	t.Helper()
+	scores, err := audit.OpenFile(filepath.Join(dir, audit.Scores))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = audit.Finish(t.Context(), []*audit.File{scores}, audit.Output{Dir: dir, FileRows: 100, Note: json.RawMessage(readFile(t, filepath.Join(dir, "run.json"))),
+		Page: func(w io.Writer, _ *audit.Audit) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, audit.Scores, "part-0000*.parquet")); len(files) < 2 {
+		t.Fatalf("the scores are in %v", files)
+	}
+}
+
+// TestFolders checks that a folder of scores and a file replace each other in a bucket, and that
+// the files of an earlier result are removed.
+func TestFolders(t *testing.T) {
+	makeFolder(t)
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, bucket := newStorage(), "file://"+dir+"/bucket"
+	if err := os.Mkdir("bucket", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	attach(t, "merge", "single", "-o", "folder", "--fdr", "0.2")
+	divideScores(t, "folder")
+	attach(t, "merge", "single", "-o", "other", "--fdr", "0.3")
+	divideScores(t, "other")
+	for _, from := range []string{"single", "folder", "other", "single"} {
+		if err := s.publish(t.Context(), from, bucket); err != nil {
+			t.Fatal(err)
+		}
+		fetched, err := s.fetchAudit(t.Context(), bucket)
+		if err == nil {
+			err = os.Remove(filepath.Join(fetched, "parts")) // it is empty
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{"bucket", fetched} {
+			if out, err := exec.Command("diff", "-r", from, to).CombinedOutput(); err != nil {
+				t.Errorf("%s and %s differ: %s", from, to, out)
+			}
+		}
 	}
 }
 

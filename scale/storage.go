@@ -403,8 +403,12 @@ func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, er
 	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o777); err != nil {
 		return "", err
 	}
-	for _, name := range []string{"scores.parquet", "duplicates.parquet", "audit.json", "report.html", "run.json"} {
-		if err := s.get(ctx, folder, name, func(other string) bool { return other == name }, dir); err != nil {
+	for _, name := range engine.ResultNames() {
+		err := s.get(ctx, folder, name, func(other string) bool { return other == name }, dir)
+		if err == nil { // a large result is a folder of files
+			err = s.get(ctx, joinURL(folder, name), "", isTableFile, filepath.Join(dir, name))
+		}
+		if err != nil {
 			return "", err
 		}
 	}
@@ -413,30 +417,65 @@ func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, er
 }
 
 // publish uploads the audit in a local folder to the folder of a URL. It then removes the
-// parts from that URL, because scores.parquet replaces them. If the audit is incomplete,
+// parts from that URL, because the scores replace them. If the audit is incomplete,
 // publish does nothing.
 func (s *storage) publish(ctx context.Context, dir, folder string) error {
 	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil
 	}
-	for _, name := range []string{"scores.parquet", "duplicates.parquet", "audit.json", "report.html", "run.json"} { // run.json comes last because it describes the other files
-		f, err := os.Open(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // no rows were scored
+	for _, name := range engine.ResultNames() { // run.json comes last because it describes the other files
+		info, err := os.Stat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // no rows were scored
+			err = nil
+		case err == nil && info.IsDir():
+			err = s.putFolder(ctx, filepath.Join(dir, name), folder, name)
+		case err == nil:
+			if err = s.removeFolder(ctx, joinURL(folder, name), isTableFile); err == nil {
+				err = s.putFile(ctx, filepath.Join(dir, name), folder, name)
+			}
 		}
-		if err != nil {
-			return err
-		}
-		err = s.put(ctx, folder, name, f)
-		f.Close()
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.remove(ctx, joinURL(folder, "parts"), engine.IsPartFile); err != nil {
+	return s.removeFolder(ctx, joinURL(folder, "parts"), engine.IsPartFile)
+}
+
+// isTableFile reports whether a file in a folder of results has a name that audits use.
+func isTableFile(name string) bool {
+	return strings.HasPrefix(name, "part-") && strings.HasSuffix(name, ".parquet")
+}
+
+// putFile uploads a local file.
+func (s *storage) putFile(ctx context.Context, path, folder, name string) error {
+	f, err := os.Open(path)
+	if err != nil {
 		return err
 	}
-	return s.removePartsDir(folder)
+	defer f.Close()
+	return s.put(ctx, folder, name, f)
+}
+
+// putFolder uploads the files of a local folder to the folder with this name in the folder of a
+// URL. Then it removes the files of an earlier result, whose names differ. A file with the name of
+// the folder is removed first, because a file URL cannot have both.
+func (s *storage) putFolder(ctx context.Context, dir, folder, name string) error {
+	if err := s.remove(ctx, folder, func(other string) bool { return other == name }); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	current := map[string]bool{}
+	for _, e := range entries {
+		current[e.Name()] = true
+		if err := s.putFile(ctx, filepath.Join(dir, e.Name()), joinURL(folder, name), e.Name()); err != nil {
+			return err
+		}
+	}
+	return s.remove(ctx, joinURL(folder, name), func(other string) bool { return isTableFile(other) && !current[other] })
 }
 
 // remove deletes the matching files in the folder of a URL.
@@ -460,13 +499,19 @@ func (s *storage) remove(ctx context.Context, folder string, match func(name str
 	return nil
 }
 
-// removePartsDir removes the empty folder of parts if the URL is a file URL. Object storage
-// has no empty folders.
-func (s *storage) removePartsDir(folder string) error {
-	u, err := url.Parse(joinURL(folder, "parts"))
+// removeFolder deletes the matching files in the folder of a URL. If it is then an empty folder of
+// a file URL, the folder is removed too. Object storage has no empty folders.
+func (s *storage) removeFolder(ctx context.Context, folder string, match func(name string) bool) error {
+	if err := s.remove(ctx, folder, match); err != nil {
+		return err
+	}
+	u, err := url.Parse(folder)
 	if err != nil || u.Scheme != "file" {
 		return err
 	}
-	os.Remove(filepath.FromSlash(u.Path)) // fails and changes nothing if the folder has other files
+	path := filepath.FromSlash(u.Path)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		os.Remove(path) // fails and changes nothing if the folder has other files
+	}
 	return nil
 }

@@ -164,7 +164,7 @@ func writePart(t *testing.T, p *Part) *File {
 func finishAudit(t *testing.T, list []*File) (dir string, a *Audit) {
 	t.Helper()
 	dir = t.TempDir()
-	a, err := Finish(context.Background(), list, dir, nil, func(io.Writer, *Audit) error { return nil }, nil)
+	a, err := Finish(context.Background(), list, Output{Dir: dir, Page: func(io.Writer, *Audit) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -830,7 +830,11 @@ func TestOpenFileRefuses(t *testing.T) {
 				}
 			}
 		}
-		if err := w.close(h); err != nil {
+		encoded, err := json.Marshal(h)
+		if err == nil {
+			err = w.close(encoded, checksum(encoded))
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(t.TempDir(), "x.parquet")

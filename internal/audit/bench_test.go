@@ -53,7 +53,7 @@ func BenchmarkManyParts(b *testing.B) {
 	files := open()
 	b.Run("merge", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := Finish(context.Background(), files, b.TempDir(), nil, func(io.Writer, *Audit) error { return nil }, nil); err != nil {
+			if _, err := Finish(context.Background(), files, Output{Dir: b.TempDir(), Page: func(io.Writer, *Audit) error { return nil }}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"io"
 	"math"
 
 	"github.com/parquet-go/parquet-go"
@@ -24,9 +23,9 @@ func duplicateColumns() *columns {
 	return c
 }
 
-// write writes the file of copies, in the order of the rows.
-func (r *copyFinder) write(ctx context.Context, to io.Writer) error {
-	out, w, row := newWriter(to, duplicateColumns()), r.scores, 0
+// write writes the copies, in the order of the rows.
+func (r *copyFinder) write(ctx context.Context, to *table) error {
+	w, row := r.scores, 0
 	columns := []string{"key", "row", "used_in"}
 	if w.Fitted != "" {
 		columns = append(columns, "fit_duplicate_of")
@@ -38,6 +37,10 @@ func (r *copyFinder) write(ctx context.Context, to io.Writer) error {
 		}
 		for i, m := range marks {
 			add := func(group int, kind string, distance float64, of string) error {
+				out, err := to.row()
+				if err != nil {
+					return err
+				}
 				out.addInteger(group)
 				out.addInteger(row + i)
 				out.addText(string(b.texts("key")[i]))
@@ -70,5 +73,5 @@ func (r *copyFinder) write(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return out.closeRows()
+	return to.close()
 }

@@ -87,12 +87,9 @@ func Join(files []*File) (*ScoreSet, error) {
 	}
 	var adding sync.Mutex // the order of the files does not matter
 	err := inParallel(len(files), func(i int) error {
-		h := files[i].header
-		if h == nil {
-			var err error
-			if h, _, err = readHeader(files[i].path); err != nil {
-				return err
-			}
+		h, err := files[i].readHeader()
+		if err != nil {
+			return err
 		}
 		adding.Lock()
 		defer adding.Unlock()
@@ -205,10 +202,10 @@ func (b block) texts(column string) [][]byte { return b.cells[b.index[column]].B
 // eachBlock reads the given columns of all rows. It calls the function use for one block after
 // another, in the order of the rows.
 func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b block) error) error {
-	open := map[*File]*pq.Cursor{}
+	open := map[*File]*openFile{}
 	defer func() {
-		for _, c := range open {
-			c.Close()
+		for _, o := range open {
+			o.Close()
 		}
 	}()
 	unread := map[*File]int{} // number of segments of each file that are still to be read
@@ -216,17 +213,22 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 		unread[s.file]++
 	}
 	for _, s := range w.segments {
-		c := open[s.file]
-		if c == nil {
-			var err error
-			if c, err = pq.OpenCursor(s.file.path, s.file.rows(), len(w.columns().names), columns.fileColumns...); err != nil {
-				return err
-			}
-			open[s.file] = c
-		}
 		for at := s.Start; at < s.End; {
-			n := min(blockRows, s.End-at)
-			cells, err := c.Read(ctx, s.first+at-s.Start, n)
+			row := s.first + at - s.Start
+			o := open[s.file]
+			if o == nil || row < o.start || row >= o.end { // a folder has several files
+				if o != nil {
+					o.Close()
+					delete(open, s.file)
+				}
+				var err error
+				if o, err = s.file.open(row, columns); err != nil {
+					return err
+				}
+				open[s.file] = o
+			}
+			n := min(blockRows, s.End-at, o.end-row)
+			cells, err := o.Read(ctx, row-o.start, n)
 			if err != nil {
 				return err
 			}
@@ -236,11 +238,24 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 			at += n
 		}
 		if unread[s.file]--; unread[s.file] == 0 {
-			c.Close()
+			open[s.file].Close()
 			delete(open, s.file)
 		}
 	}
 	return nil
+}
+
+// openFile reads the rows from start to end of a File.
+type openFile struct {
+	*pq.Cursor
+	start, end int
+}
+
+// open opens the file with a row of f.
+func (f *File) open(row int, columns *columns) (*openFile, error) {
+	path, start, end := f.at(row)
+	c, err := pq.OpenCursor(path, end-start, len(f.columns().names), columns.fileColumns...)
+	return &openFile{c, start, end}, err
 }
 
 // Results returns the results of the set, and writes no scores. It creates temporary files in
@@ -254,27 +269,33 @@ func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
 	return w.results(ctx, copies, func(*tally, block) error { return nil }, func() error { return nil })
 }
 
-// writeScores writes all rows to one file of scores and returns the results.
-func (w *ScoreSet) writeScores(ctx context.Context, to io.Writer, copies *copyFinder) (*Audit, error) {
-	out := newWriter(to, w.columns())
+// writeScores writes all rows and returns the results.
+func (w *ScoreSet) writeScores(ctx context.Context, out *table, copies *copyFinder) (*Audit, error) {
 	return w.results(ctx, copies, func(t *tally, b block) error {
 		discovered := w.discoveryColumns(t.a, b) // they are known only after all rows were scored
 		for i := range b.n {
-			if err := out.copyRow(b, i, discovered); err != nil {
+			to, err := out.row()
+			if err == nil {
+				err = to.copyRow(b, i, discovered)
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nil
-	}, func() error {
-		h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
-		for _, r := range w.widths {
-			h.Widths = append(h.Widths, newSparseRanks(r))
-		}
-		for _, r := range w.labels {
-			h.Labels = append(h.Labels, newSparseRanks(r))
-		}
-		return out.close(h)
-	})
+	}, out.close)
+}
+
+// header returns the header of a file with all rows of the set.
+func (w *ScoreSet) header() header {
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Profile: w.profile, Counts: w.counts, Retained: w.retained, Used: w.used}
+	for _, r := range w.widths {
+		h.Widths = append(h.Widths, newSparseRanks(r))
+	}
+	for _, r := range w.labels {
+		h.Labels = append(h.Labels, newSparseRanks(r))
+	}
+	return h
 }
 
 // results returns the results of the set. It calls write with each block of rows, and close
@@ -299,65 +320,94 @@ func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, write func(*
 	return t.finish()
 }
 
-// Scores is the name of the file of scores of a finished audit. OpenFile reads it. Duplicates is
-// the name of the file of copies.
+// Scores is the name of the file of scores of a finished audit, or of a folder of such files.
+// OpenFile reads both. Duplicates is the name of the file or folder of copies.
 const (
 	Scores     = "scores.parquet"
 	Duplicates = "duplicates.parquet"
 )
 
+// Output says what Finish writes, and where.
+type Output struct {
+	// Dir is the folder of the results. It is created if necessary.
+	Dir string
+	// Look reads rows again. If it is not nil, the report shows those with the highest scores.
+	Look *Look
+	// Page writes report.html. Note is the content of run.json.
+	Page func(w io.Writer, a *Audit) error
+	Note any
+	// FileRows is the largest number of rows of a file of results. More rows are written to a
+	// folder of files with this number of rows each. The default is 8,388,608.
+	FileRows int
+}
+
 // Finish joins files of scores. It writes Scores, Duplicates, audit.json, report.html and
-// run.json to dir, which it creates if necessary. Earlier results in dir stay until all files
-// are on disk, so files may include the earlier Scores. The function page writes report.html,
-// and note is the content of run.json.
-//
-// If look is not nil, the rows with the highest scores are shown in the report.
-func Finish(ctx context.Context, files []*File, dir string, look *Look, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
+// run.json. Earlier results in the folder stay until all files are on disk, so files may include
+// the earlier Scores.
+func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error) {
 	joined, err := Join(files)
 	if err != nil {
 		return nil, err
 	}
-	if look != nil {
-		if err := joined.showRetained(ctx, look); err != nil {
+	if to.Look != nil {
+		if err := joined.showRetained(ctx, to.Look); err != nil {
 			return nil, err
 		}
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(to.Dir, 0o777); err != nil {
 		return nil, err
 	}
-	remove, err := joined.compact(ctx, dir, manyFiles())
+	remove, err := joined.compact(ctx, to.Dir, manyFiles())
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	copies, err := joined.findCopies(ctx, dir)
+	copies, err := joined.findCopies(ctx, to.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer copies.close()
-	var results []*atomicfile.File
+	header, err := json.Marshal(joined.header())
+	if err != nil {
+		return nil, err
+	}
+	tableOf := func(name string, columns *columns) *table {
+		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), limit: cmp.Or(to.FileRows, fileRows)}
+	}
+	scores, duplicates := tableOf(Scores, joined.columns()), tableOf(Duplicates, duplicateColumns())
+	scores.header = header
+	defer scores.abort()
+	if a, err = joined.writeScores(ctx, scores, copies); err != nil {
+		return nil, interrupted(ctx, err)
+	}
+	defer duplicates.abort()
+	if err := copies.write(ctx, duplicates); err != nil {
+		return nil, interrupted(ctx, err)
+	}
+	var others []*atomicfile.File
 	for _, result := range []struct {
 		name  string
 		write func(w io.Writer) error
 	}{
-		{Scores, func(w io.Writer) (err error) { a, err = joined.writeScores(ctx, w, copies); return err }},
-		{Duplicates, func(w io.Writer) error { return copies.write(ctx, w) }},
 		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a.bounded()) }},
-		{"report.html", func(w io.Writer) error { return page(w, a) }},
-		{"run.json", func(w io.Writer) error { return WriteJSON(w, note) }},
+		{"report.html", func(w io.Writer) error { return to.Page(w, a) }},
+		{"run.json", func(w io.Writer) error { return WriteJSON(w, to.Note) }},
 	} {
-		f, err := atomicfile.Prepare(ctx, filepath.Join(dir, result.name), result.write)
+		f, err := atomicfile.Prepare(ctx, filepath.Join(to.Dir, result.name), result.write)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Abort()
-		results = append(results, f)
+		others = append(others, f)
 	}
-	if err := atomicfile.Commit(results...); err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
+	if err := commitTables([]*table{scores, duplicates}, others...); err != nil {
+		return nil, interrupted(ctx, err)
 	}
 	return a, nil
 }
+
+// interrupted returns the reason why ctx ended, or err if it has not.
+func interrupted(ctx context.Context, err error) error { return cmp.Or(context.Cause(ctx), err) }
 
 // Look reads audited rows again, to show them in the report.
 type Look struct {

@@ -10,8 +10,10 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync/atomic"
 
@@ -160,14 +162,12 @@ func (w *writer) writeBatch() error {
 	return w.w.Flush()
 }
 
-// close writes the last rows and a header.
-func (w *writer) close(h header) error {
-	encoded, err := json.Marshal(h)
-	if err != nil {
-		return err
+// close writes the last rows, a header unless it is nil, and its checksum.
+func (w *writer) close(header []byte, sum string) error {
+	if header != nil {
+		w.w.SetKeyValueMetadata(headerKey, string(header))
 	}
-	w.w.SetKeyValueMetadata(headerKey, string(encoded))
-	w.w.SetKeyValueMetadata(sumKey, checksum(encoded))
+	w.w.SetKeyValueMetadata(sumKey, sum)
 	return w.closeRows()
 }
 
@@ -219,29 +219,76 @@ func (p *Part) close() error {
 	for _, r := range p.labels {
 		p.Labels = append(p.Labels, newSparseRanks(r))
 	}
-	return p.w.close(p.header)
+	encoded, err := json.Marshal(p.header)
+	if err != nil {
+		return err
+	}
+	return p.w.close(encoded, checksum(encoded))
 }
 
-// File describes a file of scores. Its header was read and checked.
+// File describes a file of scores, or a folder of files with one header. Its header was read and
+// checked.
 type File struct {
 	path string
 	Identity
 	// Ranges are in the order of the rows.
 	Ranges []Range
-	header *header // nil unless OpenFiles kept it
+	header *header  // nil unless OpenFiles kept it
+	paths  []string // files of a folder, or nil
+	ends   []int    // number of rows up to the end of each of paths
+}
+
+// at returns the path of the file with a row of f, its first row and the row after its last one.
+func (f *File) at(row int) (path string, start, end int) {
+	if f.paths == nil {
+		return f.path, 0, f.rows()
+	}
+	i := sort.SearchInts(f.ends, row+1)
+	if i > 0 {
+		start = f.ends[i-1]
+	}
+	return f.paths[i], start, f.ends[i]
 }
 
 // ErrNotScores is wrapped by errors about files that are damaged or that no audit wrote.
 var ErrNotScores = errors.New("not a file of scores of an audit")
 
-// OpenFile reads the header of the file of scores at path. It checks that the columns and
-// the number of rows match the header, but does not read the rows.
+// OpenFile reads the header of the file of scores at path, or of the folder of such files. It
+// checks that the columns and the number of rows match the header, but does not read the rows.
 func OpenFile(path string) (*File, error) {
+	if isDir(path) {
+		return openFolder(path)
+	}
 	h, _, err := readHeader(path)
 	if err != nil {
 		return nil, err
 	}
 	return &File{path: path, Identity: h.Identity, Ranges: h.Ranges}, nil
+}
+
+// openFolder opens a folder of files of scores. If it has several complete results, because a
+// run was killed before it removed an earlier one, the result with the most rows is opened.
+func openFolder(path string) (most *File, err error) {
+	all, err := sets(path)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("%s: %w: it has no complete result", path, ErrNotScores)
+	for _, paths := range all {
+		h, ends, setErr := readSet(paths)
+		if setErr != nil {
+			err = setErr
+			continue
+		}
+		f := &File{path: path, Identity: h.Identity, Ranges: h.Ranges, paths: paths, ends: ends}
+		if most == nil || f.rows() > most.rows() {
+			most = f
+		}
+	}
+	if most != nil {
+		return most, nil
+	}
+	return nil, err
 }
 
 // maxKeptHeaders is the largest number of bytes of headers that OpenFiles keeps. The decoded
@@ -298,15 +345,62 @@ func readHeader(path string) (h *header, size int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	return checkHeader(rows, rows.Rows())
+}
+
+// readHeader returns the header, which it reads again unless OpenFiles kept it.
+func (f *File) readHeader() (h *header, err error) {
+	switch {
+	case f.header != nil:
+		return f.header, nil
+	case f.paths != nil:
+		h, _, err = readSet(f.paths)
+	default:
+		h, _, err = readHeader(f.path)
+	}
+	return h, err
+}
+
+// readSet reads and checks the header of several files of scores, and returns the number of rows
+// up to the end of each file.
+func readSet(paths []string) (h *header, ends []int, err error) {
+	var first *pq.File
+	n := 0
+	for i, path := range paths {
+		rows, err := pq.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if first == nil {
+			first = rows
+		}
+		sum, _ := rows.Metadata(sumKey)
+		if want, _ := first.Metadata(sumKey); sum != want || filepath.Base(path) != setName(i, sum) {
+			return nil, nil, fmt.Errorf("%s: %w: it does not continue the file before it", path, ErrNotScores)
+		}
+		if !slices.Equal(rows.Names(), first.Names()) {
+			return nil, nil, fmt.Errorf("%s: %w: its columns differ from those of the file before it", path, ErrNotScores)
+		}
+		n += rows.Rows()
+		ends = append(ends, n)
+	}
+	h, _, err = checkHeader(first, n)
+	return h, ends, err
+}
+
+// checkHeader reads and checks the header in a file of scores. The file and the files that
+// continue it have total rows.
+func checkHeader(file *pq.File, total int) (h *header, size int, err error) {
+	path := file.Path()
 	h = &header{}
 	invalid := func(format string, args ...any) (*header, int, error) {
 		return nil, 0, fmt.Errorf("%s: %w: %w", path, ErrNotScores, fmt.Errorf(format, args...))
 	}
-	text, ok := rows.Metadata(headerKey)
+	text, ok := file.Metadata(headerKey)
 	if !ok {
 		return invalid("it has no header")
 	}
-	if stored, _ := rows.Metadata(sumKey); stored != checksum([]byte(text)) {
+	if stored, _ := file.Metadata(sumKey); stored != checksum([]byte(text)) {
 		return invalid("its header is damaged")
 	}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
@@ -321,7 +415,7 @@ func readHeader(path string) (h *header, size int, err error) {
 		n += r.End - r.Start
 		ends[r.Shard] = max(ends[r.Shard], r.End)
 	}
-	want, have := h.columns(), rows.Columns()
+	want, have := h.columns(), file.Columns()
 	// The checksum of the header is right, so other columns are not due to damage.
 	if len(have) != len(want.names) {
 		return invalid("it has %d columns where this version of attach writes %d", len(have), len(want.names))
@@ -331,7 +425,7 @@ func readHeader(path string) (h *header, size int, err error) {
 			return invalid("another version of attach wrote its column %q", c.Name)
 		}
 	}
-	if n == 0 || n != rows.Rows() || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) || !h.validLabelParts() || len(h.Labels) != len(h.LabelRows) {
+	if n == 0 || n != total || h.Calibration < 1 || h.Calibration > maxCalibration || h.Interval < 0 || h.Interval >= h.Calibration || len(h.Widths) != len(h.Targets) || !h.validLabelParts() || len(h.Labels) != len(h.LabelRows) {
 		return invalid("its rows do not match its header")
 	}
 	valid := h.Ranks.valid(n, h.Calibration)

@@ -212,7 +212,7 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 		return 0, err
 	}
 	start := time.Now()
-	_, err = audit.Finish(ctx, files, dir, nil, func(io.Writer, *audit.Audit) error { return nil }, nil)
+	_, err = audit.Finish(ctx, files, audit.Output{Dir: dir, Page: func(io.Writer, *audit.Audit) error { return nil }})
 	took += time.Since(start)
 	return took, err
 }

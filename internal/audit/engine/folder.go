@@ -421,8 +421,8 @@ func (d *folder) removeParts() error {
 	os.Remove(d.partsDir()) // fails, as intended, if the folder has other files
 	entries, readErr := os.ReadDir(d.dir)
 	for _, e := range entries {
-		if matched, _ := filepath.Match(".attach-*.tmp", e.Name()); matched {
-			err = cmp.Or(err, os.Remove(filepath.Join(d.dir, e.Name())))
+		if matched, _ := filepath.Match(".attach-*.tmp", e.Name()); matched { // a file, or a folder of scores
+			err = cmp.Or(err, os.RemoveAll(filepath.Join(d.dir, e.Name())))
 		}
 	}
 	return cmp.Or(err, readErr)
@@ -551,7 +551,7 @@ func (d *folder) finish(ctx context.Context, look *audit.Look) (*audit.Audit, er
 		}
 	}
 	page := func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) }
-	a, err := audit.Finish(ctx, d.files, d.dir, look, page, d.run)
+	a, err := audit.Finish(ctx, d.files, audit.Output{Dir: d.dir, Look: look, Page: page, Note: d.run})
 	if err != nil {
 		return nil, err
 	}

@@ -128,6 +128,9 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return f.f.Seek(offset, whence)
 }
 
+// Retarget changes the path at which Commit puts the file. It must be on the same disk.
+func (f *File) Retarget(path string) { f.path = path }
+
 // Commit syncs the content to disk and renames the temporary file to its final name. If
 // either step fails, Commit removes the temporary file and keeps the old content.
 func (f *File) Commit() error { return Commit(f) }

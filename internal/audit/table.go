@@ -1,0 +1,220 @@
+package audit
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+)
+
+// fileRows is the largest number of rows of a file of results. More rows are written to a folder
+// of files with this number of rows each.
+const fileRows = 1 << 23
+
+// table writes rows of the results to the file at path or, if there are more than limit, to a
+// folder of files at path. The names of these files end with sum, which identifies the results.
+// The files of an earlier result therefore stay until all new files are in the folder.
+type table struct {
+	ctx     context.Context
+	path    string
+	columns *columns
+	header  []byte // the first file has it, and all files have its checksum; nil without a header
+	sum     string
+	limit   int
+
+	out    *writer // of the last file
+	rows   int     // number of rows of the last file
+	buffer *bufio.Writer
+	files  []*atomicfile.File
+}
+
+// row returns the writer of the next row.
+func (t *table) row() (*writer, error) {
+	if t.out == nil || t.rows == t.limit {
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
+	}
+	t.rows++
+	return t.out, nil
+}
+
+// begin ends the last file and begins another.
+func (t *table) begin() error {
+	if err := t.endFile(); err != nil {
+		return err
+	}
+	path := t.path
+	if len(t.files) > 0 || isDir(t.path) {
+		path += ".new" // no file gets this name, because commitTables knows the right one
+	}
+	f, err := atomicfile.Create(t.ctx, path)
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, f)
+	t.buffer = bufio.NewWriterSize(f, 1<<16)
+	t.out, t.rows = newWriter(t.buffer, t.columns), 0
+	return nil
+}
+
+// endFile writes the end of the last file.
+func (t *table) endFile() error {
+	if t.out == nil {
+		return nil
+	}
+	var err error
+	switch {
+	case t.header == nil:
+		err = t.out.closeRows()
+	case len(t.files) == 1:
+		err = t.out.close(t.header, t.sum)
+	default:
+		err = t.out.close(nil, t.sum)
+	}
+	return cmp.Or(err, t.buffer.Flush())
+}
+
+// close writes the end of the last file. A table without rows has one file.
+func (t *table) close() error {
+	if t.out == nil {
+		if err := t.begin(); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(t.endFile(), t.ctx.Err())
+}
+
+// abort discards the files, unless they are in place.
+func (t *table) abort() {
+	for _, f := range t.files {
+		f.Abort()
+	}
+	os.RemoveAll(t.staged())
+}
+
+// staged is the path of a new folder before it replaces a file.
+func (t *table) staged() string { return t.temporary("new") }
+
+// old is the path of an earlier folder until a file has replaced it.
+func (t *table) old() string { return t.temporary("old") }
+
+func (t *table) temporary(state string) string {
+	return filepath.Join(filepath.Dir(t.path), ".attach-"+filepath.Base(t.path)+"-"+state+".tmp")
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// setName returns the name of a file in a folder of results.
+func setName(index int, sum string) string { return fmt.Sprintf("part-%05d-%s.parquet", index, sum) }
+
+// commitTables puts tables in place, then other files. All files of a folder are complete before
+// an earlier result is replaced. If a folder replaces a file, or the reverse, the process may be
+// killed while neither is in place. Their rows are then scored again, or merged from their parts.
+func commitTables(tables []*table, others ...*atomicfile.File) (err error) {
+	var single, parts []*atomicfile.File
+	for _, t := range tables {
+		if len(t.files) == 1 {
+			single = append(single, t.files...)
+			continue
+		}
+		dir := t.path
+		if !isDir(dir) {
+			dir = t.staged()
+			if err := cmp.Or(os.RemoveAll(dir), os.Mkdir(dir, 0o777)); err != nil {
+				return err
+			}
+		}
+		for i, f := range t.files {
+			f.Retarget(filepath.Join(dir, setName(i, t.sum)))
+		}
+		parts = append(parts, t.files...)
+	}
+	if err := atomicfile.Commit(parts...); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		if err := t.makeRoom(); err != nil {
+			return err
+		}
+	}
+	err = atomicfile.Commit(append(single, others...)...)
+	for _, t := range tables {
+		t.clean(err)
+	}
+	return err
+}
+
+// makeRoom moves a new folder to path. If the table is a file, it moves an earlier folder away.
+func (t *table) makeRoom() error {
+	switch {
+	case len(t.files) > 1 && isDir(t.path):
+		return nil
+	case len(t.files) > 1:
+		if err := os.Remove(t.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return os.Rename(t.staged(), t.path)
+	case isDir(t.path):
+		t.files[0].Retarget(t.path)
+		return cmp.Or(os.RemoveAll(t.old()), os.Rename(t.path, t.old()))
+	}
+	return nil
+}
+
+// clean removes what remains of an earlier folder. If there was an error, it restores it.
+func (t *table) clean(err error) {
+	if len(t.files) == 1 {
+		if err != nil {
+			os.Rename(t.old(), t.path)
+		}
+		os.RemoveAll(t.old())
+		return
+	}
+	names, _ := os.ReadDir(t.path)
+	for _, e := range names {
+		if sum, ok := setOf(e.Name()); ok && sum != t.sum {
+			os.Remove(filepath.Join(t.path, e.Name()))
+		}
+	}
+}
+
+// setOf returns the checksum in the name of a file of a folder of results.
+func setOf(name string) (sum string, ok bool) {
+	index, ok := strings.CutPrefix(name, "part-")
+	index, sum, found := strings.Cut(strings.TrimSuffix(index, ".parquet"), "-")
+	return sum, ok && found && len(index) >= 5 && strings.HasSuffix(name, ".parquet")
+}
+
+// sets returns the paths of the files of each result in the folder at path. A result may lack
+// files, because a run was killed before it wrote or removed all of them.
+func sets(path string) (all [][]string, err error) {
+	entries, err := os.ReadDir(path)
+	index := map[string]int{}
+	for _, e := range entries { // sorted by name
+		sum, ok := setOf(e.Name())
+		if !ok {
+			continue
+		}
+		i, known := index[sum]
+		if !known {
+			i = len(all)
+			index[sum], all = i, append(all, nil)
+		}
+		all[i] = append(all[i], filepath.Join(path, e.Name()))
+	}
+	return slices.DeleteFunc(all, func(paths []string) bool {
+		return !strings.HasPrefix(filepath.Base(paths[0]), "part-00000-")
+	}), err
+}
