@@ -80,6 +80,43 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 	}
 }
 
+// TestCalibrationRows compares the number of calibration rows with the first number for which
+// Discoveries reports a number of discoveries that is small enough.
+func TestCalibrationRows(t *testing.T) {
+	for _, o := range []calibrate.DiscoveryOptions{{FDR: .1}, {FDR: .2}, {FDR: .05, Delta: .1}, {FDR: .5, Delta: .8}} {
+		for _, rows := range []int{1, 3, 40} {
+			for _, count := range []int{1, 2, 7, 40} {
+				if count > rows {
+					continue
+				}
+				want := 1
+				for ; ; want++ {
+					r := calibrate.NewRanks(want)
+					r[want] = rows
+					d, err := r.Discoveries(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Least <= count {
+						break
+					}
+				}
+				if got, err := o.CalibrationRows(count, rows); got != want || err != nil {
+					t.Errorf("%+v: %d calibration rows for %d discoveries among %d rows, not %d; %v", o, got, count, rows, want, err)
+				}
+			}
+		}
+	}
+	for _, count := range []int{0, 5} {
+		if n, err := (calibrate.DiscoveryOptions{FDR: .1}).CalibrationRows(count, 4); err == nil {
+			t.Errorf("%d discoveries among 4 rows need %d calibration rows", count, n)
+		}
+	}
+	if _, err := (calibrate.DiscoveryOptions{}).CalibrationRows(1, 4); err == nil {
+		t.Error("a false discovery rate of 0 is no error")
+	}
+}
+
 // forEachOrder calls f once for each order of m inliers and n calibration rows, with the ranks
 // of the inliers. All orders are equally likely. It returns the number of orders.
 func forEachOrder(n, m int, f func(calibrate.Ranks)) (count int) {

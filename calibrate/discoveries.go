@@ -26,6 +26,16 @@ type DiscoveryOptions struct {
 	Delta float64
 }
 
+func (o DiscoveryOptions) check() error {
+	switch {
+	case !(o.Lambda >= 0 && o.Lambda < 1):
+		return fmt.Errorf("lambda %v is not in [0,1)", o.Lambda)
+	case !(o.Delta >= 0 && o.Delta < 1):
+		return fmt.Errorf("delta %v is not in [0,1)", o.Delta)
+	}
+	return checkLevel("false discovery rate", o.FDR)
+}
+
 // Discoveries describes the rows that are reported as outliers.
 type Discoveries struct {
 	// PValue is the largest p-value of a discovery, or 0 without discoveries. All rows with a
@@ -64,14 +74,8 @@ type Discoveries struct {
 // Yekutieli (2001); Storey, Taylor & Siegmund (2004); Bates et al. (2023); Marandon, Lei, Mary
 // & Roquain (2024), Adaptive Novelty Detection with False Discovery Rate Guarantee.
 func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
-	if err := checkLevel("false discovery rate", o.FDR); err != nil {
+	if err := o.check(); err != nil {
 		return Discoveries{}, err
-	}
-	switch {
-	case !(o.Lambda >= 0 && o.Lambda < 1):
-		return Discoveries{}, fmt.Errorf("lambda %v is not in [0,1)", o.Lambda)
-	case !(o.Delta >= 0 && o.Delta < 1):
-		return Discoveries{}, fmt.Errorf("delta %v is not in [0,1)", o.Delta)
 	}
 	total := float64(len(r))
 	p := func(k int) float64 { return float64(k+1) / total }
@@ -100,6 +104,28 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 		}
 	}
 	return d, nil
+}
+
+// CalibrationRows returns the smallest number of calibration rows that allow count discoveries
+// among the given number of audited rows. With fewer rows, Benjamini and Hochberg's method makes
+// more discoveries or none, even if count rows score above all calibration rows. Lambda is not
+// used.
+func (o DiscoveryOptions) CalibrationRows(count, rows int) (int, error) {
+	if err := o.check(); err != nil {
+		return 0, err
+	}
+	if count < 1 || count > rows {
+		return 0, fmt.Errorf("there cannot be %d discoveries among %d rows", count, rows)
+	}
+	largest := hypothesis.Forgive(o.FDR) * float64(count) / float64(rows) // p-value
+	if o.Delta > 0 {
+		// The smallest conditional p-value is 1 − delta^(1/h), for h = max(1, ⌊n/2⌋).
+		if h := math.Ceil(math.Log(o.Delta) / math.Log1p(-largest)); h > 1 {
+			return 2 * int(h), nil
+		}
+		return 1, nil
+	}
+	return max(1, int(math.Ceil(1/largest))-1), nil
 }
 
 // ConditionalPValues returns n+1 increasing p-values that replace 1/(n+1), 2/(n+1), … for n

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/schema"
@@ -210,16 +211,26 @@ func (a *Audit) Subject() string {
 	return name
 }
 
-// TooFew reports whether there is no discovery because fewer than MinDiscoveries inputs
-// have the smallest possible p-value.
+// TooFew reports whether there is no discovery because there are too few calibration rows:
+// fewer than MinDiscoveries inputs have the smallest possible p-value, and there may be fewer
+// outliers than that.
 func (a *Audit) TooFew() bool {
-	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
+	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries && a.Outliers < a.MinDiscoveries
 }
 
 // FewRows returns an explanation that a small number of discoveries would need more
-// calibration rows.
+// calibration rows, and how many. The number is the bound on outliers, but at least 1.
 func (a *Audit) FewRows() string {
-	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
+	o := calibrate.DiscoveryOptions{FDR: a.FDR}
+	if a.Conditional {
+		o.Delta = a.Delta
+	}
+	text := fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
+	fewer := max(1, a.Outliers)
+	if n, err := o.CalibrationRows(fewer, a.Inputs); err == nil {
+		text += fmt.Sprintf("; %s would need at least %s", rows.Count(fewer, "discovery"), rows.Count(n, "calibration row"))
+	}
+	return text
 }
 
 // String returns the kind and the name of a place. For a shard it returns only the name, and
@@ -245,9 +256,9 @@ func (a *Audit) ShiftFinding() string {
 	return "the inputs score higher than the calibration rows"
 }
 
-// Unnamed reports whether there are more than twice as many outliers as discoveries. If so,
-// most outliers cannot be named.
-func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
+// Unnamed reports whether there are more than twice as many outliers as discoveries, although
+// there are enough calibration rows. If so, most outliers cannot be named.
+func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries && !a.TooFew() }
 
 // maxNotedColumns is the largest number of columns that notes describe.
 const maxNotedColumns = 10

@@ -235,11 +235,11 @@ func TestNotes(t *testing.T) {
 	}
 	a := &Audit{Audit: result.Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
 		Copies: &Copies{Distinct: 998, Repeated: 2, Near: 1}}}
-	a.Calibration = 999
+	a.Calibration, a.FDR = 999, .1
 	a.addNotes()
 	all := strings.Join(a.Notes, "\n")
 	for _, want := range []string{
-		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",
+		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none; 1 discovery would need at least 9,999 calibration rows. ",
 		"2 of 1,000 inputs are copies of an earlier one (1 exact, 1 near); 998 differ. Copies are not independent evidence",
 	} {
 		if !strings.Contains(all, want) {
