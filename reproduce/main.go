@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/coverage"
 	"github.com/attach-uncertainty/attach/reproduce/directions"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/reproduce/fewrows"
 	"github.com/attach-uncertainty/attach/reproduce/figure1"
 	"github.com/attach-uncertainty/attach/reproduce/figure2"
 	"github.com/attach-uncertainty/attach/reproduce/fusion"
@@ -40,7 +41,7 @@ import (
 
 var experiments = []experiment.Experiment{
 	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
-	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, labels.Experiment, copies.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
+	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, fewrows.Experiment, labels.Experiment, copies.Experiment, attribution.Experiment, monitor.Experiment, fusion.Experiment, reasons.Experiment, shift.Experiment, shift.Realised, regions.Experiment, pictures.Experiment,
 }
 
 func main() {

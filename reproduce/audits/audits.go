@@ -42,7 +42,7 @@ const (
 func falseDiscoveryRates() [3]float64 { return [...]float64{.05, .1, .2} }
 
 func run(ctx context.Context, p *networks.Plan) error {
-	pools, err := Scored(ctx, p)
+	pools, err := Scored(ctx, p, 0)
 	if err != nil {
 		return err
 	}

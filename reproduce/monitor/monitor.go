@@ -235,7 +235,7 @@ func networkDrifts(ctx context.Context, p *networks.Plan) error {
 		fmt.Fprintln(p.Stdout, "networks are left out without --data")
 		return nil
 	}
-	pools, err := audits.Scored(ctx, p)
+	pools, err := audits.Scored(ctx, p, 0)
 	if err != nil {
 		return err
 	}
