@@ -545,32 +545,47 @@ func TestJobServer(t *testing.T) {
 	}
 }
 
-// TestFlink runs an audit on a cluster with two TaskManagers and kills one of them. The
-// result must equal that of attach audit, and no worker process may remain.
+// TestFlink runs an audit on a cluster with two TaskManagers and kills one of them.
 func TestFlink(t *testing.T) {
 	if os.Getenv("SCALE_FLINK") == "" {
 		t.Skip("it takes minutes, Java, and 150 MB by Maven on first use: set SCALE_FLINK=1")
 	}
-	for _, program := range []string{"java", "mvn", "curl", "bash"} {
+	auditOnCluster(t, "flink", func(dir string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, "taskmanager-1.pid")) }, "--parallelism=2")
+}
+
+// TestSpark runs an audit on Spark and kills one of the workers.
+func TestSpark(t *testing.T) {
+	if os.Getenv("SCALE_SPARK") == "" {
+		t.Skip("it takes minutes, Java, and 260 MB by Maven on first use: set SCALE_SPARK=1")
+	}
+	auditOnCluster(t, "spark", func(string) ([]byte, error) { return exec.Command("pgrep", "-o", "-f", os.Args[0]+" --id=").Output() })
+}
+
+// auditOnCluster audits 30 files with cluster.sh, and kills the process that victim returns
+// after the first parts. The result must equal that of attach audit, and no worker process may
+// remain. The argument of victim is the folder of the process ids.
+func auditOnCluster(t *testing.T, engine string, victim func(dir string) (pid []byte, err error), flags ...string) {
+	t.Helper()
+	for _, program := range []string{"java", "mvn", "curl", "bash", "pgrep"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("no %s", program)
 		}
 	}
-	script, err := filepath.Abs("flink.sh")
+	script, err := filepath.Abs("cluster.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	makeFolder(t)
-	const shards = 30
-	for i := range shards {
+	for i := range 30 {
 		copyFile(t, "part-0.npz", fmt.Sprintf("many-%d.npz", i))
 	}
 	attach(t, "audit", "m.attach", "--x", "many-*.npz", "-o", "whole", "--batch", "1")
-	t.Setenv("FLINK_DIR", t.TempDir())
+	dir := t.TempDir()
+	t.Setenv("CLUSTER_DIR", dir)
 	for _, name := range []string{"BEAM_PORT", "REST_PORT", "RPC_PORT"} {
 		t.Setenv(name, freePort(t))
 	}
-	cmd := scaleCommand(t.Context(), t, []string{script}, "m.attach", "--x", "many-*.npz", "-o", "cluster", "--batch", "1", "--runner=flink", "--endpoint=localhost:"+os.Getenv("BEAM_PORT"), "--parallelism=2")
+	cmd := scaleCommand(t.Context(), t, []string{script, engine}, append([]string{"m.attach", "--x", "many-*.npz", "-o", "cluster", "--batch", "1", "--runner=" + engine, "--endpoint=localhost:" + os.Getenv("BEAM_PORT")}, flags...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -590,7 +605,11 @@ func TestFlink(t *testing.T) {
 			if killed || len(parts) < 2 {
 				continue
 			}
-			pid, err := strconv.Atoi(strings.TrimSpace(string(readFile(t, filepath.Join(os.Getenv("FLINK_DIR"), "taskmanager-1.pid")))))
+			content, err := victim(dir)
+			pid := 0
+			if err == nil {
+				pid, err = strconv.Atoi(strings.TrimSpace(string(content)))
+			}
 			if err == nil {
 				err = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -600,12 +619,14 @@ func TestFlink(t *testing.T) {
 		}
 	}
 	if !killed {
-		t.Error("the audit was done before a TaskManager could be killed")
+		t.Error("the audit was done before a process could be killed")
 	}
 	checkAudit(t, "cluster", readFile(t, "whole/audit.json"))
+	if !bytes.Equal(readFile(t, "cluster/scores.parquet"), readFile(t, "whole/scores.parquet")) {
+		t.Error("cluster/scores.parquet is not what attach audit writes")
+	}
 	time.Sleep(3 * time.Second)
-	self, _ := os.Executable()
-	if remaining, _ := exec.Command("pgrep", "-f", self+" --id=").Output(); len(remaining) > 0 {
+	if remaining, _ := exec.Command("pgrep", "-f", os.Args[0]+" --id=").Output(); len(remaining) > 0 {
 		t.Errorf("workers are left: %s", remaining)
 	}
 }
