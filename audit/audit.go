@@ -101,9 +101,9 @@ func Run(ctx context.Context, o Options) (*result.Audit, error) {
 		return nil, err
 	}
 	defer e.Close()
-	a, err := e.Run(ctx, nil, func(_, file, files int, fraction float64) {
+	a, err := e.Run(ctx, nil, func(_ int, _ string, fraction float64) {
 		if o.Progress != nil {
-			o.Progress((float64(file) + fraction) / float64(files))
+			o.Progress(fraction)
 		}
 	})
 	if err != nil {

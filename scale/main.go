@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -54,11 +55,14 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	beam.Init()
-	level := "error"
-	if slices.Contains(args, "--verbose") {
+	level, verbose := "error", slices.Contains(args, "--verbose")
+	if verbose {
 		level = "info"
 	}
 	log.SetupLogging(level, "text")
+	if *jobopts.Async {
+		return 0, errors.New("--async has no meaning: the audit is merged after the job; leave it out")
+	}
 	if err := checkJobServer(ctx, *jobopts.Endpoint, jobServerWait); err != nil {
 		return 0, err
 	}
@@ -71,6 +75,9 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	var stderr io.Writer = os.Stderr
 	if e.cloud != "" {
 		stderr = urlWriter{e}
+	}
+	if verbose {
+		e.log = stderr
 	}
 	code = command.RunAudit(ctx, e.args, &stdout, stderr, e)
 	if err := e.finish(ctx); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
+	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/command"
 )
@@ -45,6 +46,7 @@ func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
 		return err
 	}
 	begun := time.Now()
+	defer func() { countPiece(ctx, time.Since(begun)) }()
 	w, err := workerFor(s)
 	if err == nil {
 		err = w.score(ctx, s, shards)
@@ -67,6 +69,7 @@ func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
 // started the audit finds it. If ProcessElement returned the error, the runner would stop
 // the other shards and retry this one.
 func (w *worker) recordFailure(ctx context.Context, s *scoreFn, name, reason string) error {
+	count(ctx, failedMetric, 1)
 	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(reason))
 }
 
@@ -108,11 +111,17 @@ func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) e
 		prefix := commonPrefix(shards[0].Number, shards[len(shards)-1].Number)
 		return w.storage.localFiles(ctx, s.Parts, prefix, func(name string) bool { return engine.StartsBetween(name, first, last) })
 	}
-	return w.Score(ctx, shards, have, func(name string, part io.WriterTo) error {
+	return w.Score(ctx, shards, have, func(name string, part *audit.Part) error {
 		if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 			return err
 		}
-		return w.storage.put(ctx, s.Parts, name, part)
+		counted := &countedPart{WriterTo: part}
+		if err := w.storage.put(ctx, s.Parts, name, counted); err != nil {
+			return err
+		}
+		count(ctx, rowsMetric, int64(part.Rows()))
+		count(ctx, bytesMetric, counted.written)
+		return nil
 	}, func(name, reason string) error { return w.recordFailure(ctx, s, name, reason) })
 }
 
@@ -195,12 +204,13 @@ type pipeline struct {
 	dir          string   // local output folder
 	cloud        string   // URL to which the result is uploaded; may be empty
 	initialParts []string // names of the parts in cloud at the start
+	log          io.Writer
 }
 
 // newPipeline prepares an audit. If -o is a URL, it downloads an audit that exists at this
 // URL to a local folder, and replaces the URL in the arguments with this folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
-	e := &pipeline{storage: s, args: args}
+	e := &pipeline{storage: s, args: args, log: io.Discard}
 	for i, arg := range args {
 		output := ""
 		switch {
@@ -233,7 +243,7 @@ func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, err
 }
 
 // Score runs the pipeline on shards and stores their parts in the folder parts.
-func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string) error {
+func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string, progress engine.Progress) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -260,8 +270,8 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 	}
 	p, s := beam.NewPipelineWithRoot()
 	beam.ParDo0(s, &scoreFn{Options: o, Dir: dir, Parts: partsFolder, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
-	if err := beamx.Run(ctx, p); err != nil {
-		return fmt.Errorf("the Beam runner failed: %w", err)
+	if err := e.runJob(ctx, p, shards, partsFolder, progress); err != nil {
+		return err
 	}
 	if err := e.checkCurrent(ctx, partsFolder, token); err != nil {
 		return fmt.Errorf("%s: %w", e.dir, err)
@@ -270,6 +280,21 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 		return nil
 	}
 	return e.get(ctx, partsFolder, "", func(string) bool { return true }, parts)
+}
+
+// runJob runs a pipeline that scores shards, and reports its progress.
+func (e *pipeline) runJob(ctx context.Context, p *beam.Pipeline, shards []engine.Shard, parts string, progress engine.Progress) error {
+	watchCtx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { e.watch(watchCtx, shards, parts, progress) })
+	result, err := beamx.RunWithMetrics(ctx, p)
+	stop()
+	watching.Wait()
+	if err != nil {
+		return fmt.Errorf("the Beam runner failed: %w", err)
+	}
+	fmt.Fprintf(e.log, "all workers: %v\n", sumMetrics(result.Metrics()))
+	return nil
 }
 
 // beginParts prepares the folder of parts in the cloud. It removes recorded failures, and

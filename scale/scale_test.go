@@ -413,10 +413,18 @@ func TestPieces(t *testing.T) {
 	if got := strings.Join(starts, " "); got != "000000-000000000000.parquet 000000-000000000128.parquet 000000-000000000256.parquet" {
 		t.Errorf("the parts are %s", got)
 	}
+	progress := newScored([]engine.Shard{{Path: "large.npz", Size: 50}, {Path: "large.npz", Size: 50}, {Path: "missing.npz", Size: 300}})
+	for range 2 { // the second time, no part is new
+		progress.read("large/parts")
+		if progress.rows != 320 || math.Abs(progress.fraction()-0.2) > 1e-9 {
+			t.Errorf("the parts hold %d rows, and %g of the audit", progress.rows, progress.fraction())
+		}
+	}
 	writeArrays(3)
 	args := []string{"m.attach", "--x", "large.npz", "--batch", "37"} // pieces are no multiple of the batch
 	attach(t, append([]string{"audit", "-o", "single"}, args...)...)
-	if out, err := scaleCommand(t.Context(), t, nil, append(args, "-o", "large")...).CombinedOutput(); err != nil {
+	out, err = scaleCommand(t.Context(), t, nil, append(args, "-o", "large", "--verbose")...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "all workers: 400 rows scored in 3 pieces, ") {
 		t.Errorf("%v: %s", err, out)
 	}
 	checkAudit(t, "large", readFile(t, "single/audit.json"))

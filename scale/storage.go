@@ -364,6 +364,21 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 	return nil
 }
 
+// countParts returns the number of parts in the folder of a URL.
+func (s *storage) countParts(ctx context.Context, folder string) (n int, err error) {
+	b, key, err := s.open(ctx, folder)
+	if err != nil {
+		return 0, err
+	}
+	objects, err := listObjects(ctx, b, key+"/", "/")
+	for _, o := range objects {
+		if isPart(path.Base(o.Key)) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // put writes a file to a folder. An interrupted put leaves no partial file.
 func (s *storage) put(ctx context.Context, folder, name string, content io.WriterTo) error {
 	write := func(w io.Writer) error {

@@ -188,6 +188,9 @@ type Part struct {
 // First returns the first range of the part.
 func (p *Part) First() Range { return p.Ranges[0] }
 
+// Rows returns the number of rows in the part.
+func (p *Part) Rows() int { return p.rows }
+
 // WriteTo writes the Parquet file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 

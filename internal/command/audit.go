@@ -148,12 +148,15 @@ func (f *auditFlags) run(c *cli.Context, pipeline Pipeline) error {
 	e.Explaining = func(done, total int) {
 		p.show(float64(done)/float64(total), fmt.Sprintf("%s explained", rows.Count(done, "input")))
 	}
-	a, err := e.Run(c.Context, pipeline, func(scored, file, files int, share float64) {
-		suffix := ""
-		if files > 1 {
-			suffix = fmt.Sprintf(", file %d of %d", file+1, files)
+	a, err := e.Run(c.Context, pipeline, func(scored int, place string, fraction float64) {
+		text := place
+		if scored > 0 {
+			text = p.rate(scored)
+			if place != "" {
+				text += ", " + place
+			}
 		}
-		p.show((float64(file)+share)/float64(files), p.rate(scored)+suffix)
+		p.show(fraction, text)
 	})
 	if err != nil {
 		return err

@@ -22,10 +22,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Progress reports the progress of an audit. It gets the number of rows scored, the index
-// of the current file, and the number of files. It also gets the fraction of the current
-// file that is done.
-type Progress func(scored, file, files int, fraction float64)
+// Progress reports the progress of an audit. It gets the number of rows scored, a description
+// of the place that was reached, which may be empty, and the fraction of the audit that is done.
+// The number and the fraction are 0 if they are not known.
+type Progress func(scored int, place string, fraction float64)
 
 // Engine audits inputs with a .attach file.
 type Engine struct {
@@ -148,7 +148,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 		return nil, d.fail(err)
 	}
 	if remote != nil {
-		err = e.scoreRemotely(ctx, remote, d)
+		err = e.scoreRemotely(ctx, remote, d, progress)
 	} else {
 		err = e.score(ctx, d, progress)
 	}
@@ -205,10 +205,14 @@ func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err e
 			d.exclude(s.Name, err)
 			continue
 		}
+		place := ""
+		if n := len(d.Shards); n > 1 {
+			place = fmt.Sprintf("file %d of %d", i+1, n)
+		}
 		if err == nil {
 			err = r.scoreRows(ctx, scoring, s.Name, s.path, d.have[s.Name], 0, r.Len, func(at, rows int) {
 				done += rows
-				progress(done, i, len(d.Shards), min(1, float64(at)/float64(r.Len)))
+				progress(done, place, (float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(d.Shards)))
 			})
 		}
 		if err != nil && saveErr == nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,7 @@ type Remote interface {
 	// Score scores shards on other machines, each with a Worker that has these options. It
 	// returns after the folder parts contains everything that the workers saved: parts and
 	// reasons.
-	Score(ctx context.Context, o Options, shards []Shard, parts string) error
+	Score(ctx context.Context, o Options, shards []Shard, parts string, progress Progress) error
 }
 
 // Shard is a file or folder of an audit, or a piece of a large one. Number is its index among all
@@ -39,7 +38,7 @@ type Shard struct {
 }
 
 // scoreRemotely uses other machines to score the rows whose scores the folder lacks.
-func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) error {
+func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder, progress Progress) error {
 	var missing []Shard
 	for i, s := range d.Shards {
 		if d.complete(s.Name) {
@@ -56,7 +55,7 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	if err := os.MkdirAll(d.partsDir(), 0o777); err != nil {
 		return explainMkdir(d.partsDir(), err)
 	}
-	err := remote.Score(ctx, e.withURLs(), missing, d.partsDir())
+	err := remote.Score(ctx, e.withURLs(), missing, d.partsDir(), progress)
 	excluded := map[string]error{}
 	var failed []string // reasons why scoring of shards failed
 	for _, s := range missing {
@@ -185,7 +184,7 @@ func (p Place) before(other Place) bool {
 // place from first up to but not including last. They exist until release is called. If a
 // shard cannot be scored or is left out, Score calls saveReason with a file name and the
 // reason, and scores the other shards. A piece of a shard must be the only one of the shards.
-func (w *Worker) Score(ctx context.Context, shards []Shard, have func(first, last Place) (paths []string, release func(), err error), save func(name string, part io.WriterTo) error, saveReason func(name, reason string) error) error {
+func (w *Worker) Score(ctx context.Context, shards []Shard, have func(first, last Place) (paths []string, release func(), err error), save func(name string, part *audit.Part) error, saveReason func(name, reason string) error) error {
 	first, last := Place{shards[0].Number, 0}, Place{shards[len(shards)-1].Number + 1, 0}
 	if s := shards[0]; s.Pieces > 1 {
 		o, done := w.open(ctx, s)
