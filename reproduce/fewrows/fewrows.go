@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -73,7 +74,7 @@ func run(ctx context.Context, p *networks.Plan) error {
 		sources = append(sources, sampled(pool))
 	}
 	lines := [][]string{{"set", "n_cal", "audited", "outliers", "draws", "procedure", "fdr", "false_share", "stderr", "power", "least", "draws_with_discoveries", "false_share_of_these", "bound_violated", "bound_share"}}
-	within, total := 0, 0
+	var cells []*cell
 	for _, s := range sources {
 		fmt.Fprintf(p.Stdout, "%s: at a false discovery rate of %g, false discoveries ± standard error, and the fraction of outliers discovered\n", s.name, rate)
 		for _, audited := range []int{1000, 10000} {
@@ -86,23 +87,48 @@ func run(ctx context.Context, p *networks.Plan) error {
 					if err := c.measure(s, p.Settings.Seeds, p.Seed); err != nil {
 						return fmt.Errorf("%s: %w", s.name, err)
 					}
+					cells = append(cells, c)
 					fmt.Fprintf(p.Stdout, "  m %5d, n_cal %4d, outliers %4d", audited, n, c.outliers)
 					for _, t := range c.tallies {
 						fmt.Fprintf(p.Stdout, "  %s %s±%s %s", t.procedure, experiment.Short(t.mean(), 3), experiment.Short(t.stderr(), 3), experiment.Short(t.power(c.outliers), 2))
-						total++
-						within += int(experiment.Indicator(t.mean() <= rate+2*t.stderr()))
-						lines = append(lines, experiment.Cells(4, s.name, n, audited, c.outliers, len(t.falseFractions), t.procedure, rate, t.mean(), t.stderr(), t.power(c.outliers), t.least, t.any, experiment.Known(t.mean()*float64(len(t.falseFractions))/float64(t.any)), c.violated, c.bounded))
+						lines = append(lines, experiment.Cells(4, s.name, n, audited, c.outliers, len(t.falseFractions), t.procedure, rate, t.mean(), t.stderr(), t.power(c.outliers), t.least, t.any, experiment.Known(t.meanIfAny()), c.violated, c.bounded))
 					}
 					fmt.Fprintf(p.Stdout, "  bound violated %s, finds %s\n", experiment.Short(c.violated, 3), experiment.Short(c.bounded, 2))
 				}
 			}
 		}
 	}
-	fmt.Fprintf(p.Stdout, "false discoveries within the rate, or two standard errors above: %d of %d\n", within, total)
+	summarise(p.Stdout, cells)
 	if err := experiment.WriteCSV(filepath.Join(p.Out, "fewrows.csv"), lines); err != nil {
 		return err
 	}
 	return fitRows(p, pools)
+}
+
+// summarise compares the procedures with the first one, over all cells.
+func summarise(w io.Writer, cells []*cell) {
+	within, total := 0, 0
+	for i, t := range cells[0].tallies {
+		var gains, least, draws, falsely []float64
+		for _, c := range cells {
+			first, t := c.tallies[0], c.tallies[i]
+			total++
+			within += int(experiment.Indicator(t.mean() <= rate+2*t.stderr()))
+			gains = append(gains, t.power(c.outliers)-first.power(c.outliers))
+			least = append(least, float64(t.least)/float64(first.least))
+			if 2*c.outliers <= first.least {
+				draws = append(draws, float64(t.any))
+				if t.any > 0 {
+					falsely = append(falsely, t.meanIfAny())
+				}
+			}
+		}
+		fmt.Fprintf(w, "%s: power %+.2f to %+.2f relative to BH, smallest number %.2f to %.2f of that of BH\n", t.procedure, slices.Min(gains), slices.Max(gains), slices.Min(least), slices.Max(least))
+		if len(falsely) > 0 {
+			fmt.Fprintf(w, "  with at most half as many outliers as BH needs (%d of %d settings): %g to %g draws with discoveries, %.2f to %.2f of these false\n", len(draws), len(cells), slices.Min(draws), slices.Max(draws), slices.Min(falsely), slices.Max(falsely))
+		}
+	}
+	fmt.Fprintf(w, "false discoveries within the rate, or two standard errors above: %d of %d\n", within, total)
 }
 
 // cell holds the results of many draws with the same numbers of rows.
@@ -122,6 +148,12 @@ type tally struct {
 }
 
 func (t *tally) mean() float64 { return stat.Mean(t.falseFractions, nil) }
+
+// meanIfAny returns the mean fraction of false discoveries in draws with discoveries. It is NaN
+// if there are none.
+func (t *tally) meanIfAny() float64 {
+	return t.mean() * float64(len(t.falseFractions)) / float64(t.any)
+}
 func (t *tally) stderr() float64 {
 	return stat.StdErr(stat.StdDev(t.falseFractions, nil), float64(len(t.falseFractions)))
 }

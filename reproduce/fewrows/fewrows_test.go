@@ -3,6 +3,7 @@ package fewrows
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -80,5 +81,28 @@ func TestSmoothedDiscoveries(t *testing.T) {
 	}
 	if got, want := float64(count)/draws, rate*10/20; math.Abs(got-want) > .006 {
 		t.Errorf("discovered in %v of draws, not in %v", got, want)
+	}
+}
+
+// TestSummarise checks a summary of two cells. Only the first has at most half as many outliers
+// as the first procedure needs.
+func TestSummarise(t *testing.T) {
+	few := &cell{outliers: 10, tallies: []*tally{
+		{procedure: "BH", falseFractions: []float64{0, 0, 0, 0}, least: 20},
+		{procedure: "other", falseFractions: []float64{.2, 0, .4, 0}, trueDiscoveries: 10, any: 3, least: 10},
+	}}
+	many := &cell{outliers: 11, tallies: []*tally{
+		{procedure: "BH", falseFractions: []float64{.1, .1, .1, .1}, trueDiscoveries: 44, any: 4, least: 20},
+		{procedure: "other", falseFractions: []float64{0, 0, 0, 0}, trueDiscoveries: 33, any: 4, least: 15},
+	}}
+	var out strings.Builder
+	summarise(&out, []*cell{few, many})
+	want := `BH: power +0.00 to +0.00 relative to BH, smallest number 1.00 to 1.00 of that of BH
+other: power -0.25 to +0.25 relative to BH, smallest number 0.50 to 0.75 of that of BH
+  with at most half as many outliers as BH needs (1 of 2 settings): 3 to 3 draws with discoveries, 0.20 to 0.20 of these false
+false discoveries within the rate, or two standard errors above: 4 of 4
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", &out, want)
 	}
 }
