@@ -2,6 +2,8 @@ package command
 
 import (
 	"cmp"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
@@ -18,6 +21,7 @@ import (
 type exportFlags struct {
 	bundleFlags
 	out       string
+	triton    string
 	onlyHeads bool
 }
 
@@ -25,7 +29,8 @@ func exportCommand() *cli.Command {
 	f := &exportFlags{}
 	onlyHeads := noEffect("with --only-heads", func() bool { return f.onlyHeads })
 	f.table = join(table{
-		{name: "o", dest: &f.out, required: true, file: resultFile, rule: hasExtension(".onnx"), usage: "FILE: .onnx file to write"},
+		{name: "o", dest: &f.out, required: true, unless: func() bool { return f.triton != "" }, file: resultFile, rule: hasExtension(".onnx"), usage: "FILE: .onnx file to write", conflicts: []conflict{noEffect("with --triton", func() bool { return f.triton != "" })}},
+		{name: "triton", dest: &f.triton, usage: "DIR: write DIR/1/model.onnx and DIR/config.pbtxt instead of -o: a model of Triton Inference Server's repository, named as DIR"},
 		{name: "only-heads", dest: &f.onlyHeads, usage: "write a graph that takes features, logits and earlier layers instead of the model's inputs, for a service that has them"},
 	}.inGroup(groupOutput), f.modelOption().withConflicts(onlyHeads), table{
 		{name: "alpha", dest: &f.predict.Alpha, rule: fraction, group: groupDetector, usage: "FRACTION: default of the optional input attach.alpha (default: the one of fit)", conflicts: []conflict{noDetector()}},
@@ -35,11 +40,13 @@ func exportCommand() *cli.Command {
 	return f.command(cli.Command{
 		Name:      "export",
 		Usage:     "write one ONNX model that predicts with flags, intervals and sets",
-		UsageText: "attach export M.attach -o OUT.onnx",
+		UsageText: "attach export M.attach -o OUT.onnx\n  attach export M.attach --triton models/NAME",
 		Description: "OUT.onnx has the model's own inputs and outputs and more outputs: p-value, score and flag, interval bounds, prediction set and calibrated probabilities, as far as M.attach has them. " +
 			"Any ONNX Runtime runs it, in any language, without attach. docs/guides/export.md explains the outputs, with programs in Python, JavaScript and C#. `attach verify` checks the result.",
 		CustomHelpTemplate: `attach export digits_resnet.attach -o digits_calibrated.onnx
-attach export toy_regressor.attach --level 0.8 -o toy_calibrated.onnx`,
+attach export toy_regressor.attach --level 0.8 -o toy_calibrated.onnx
+# for Triton Inference Server
+attach export digits_resnet.attach --triton models/digits`,
 	}, argument{name: "M.attach", dest: &f.path}, f.log, f.checkWritable, f.run)
 }
 
@@ -55,6 +62,13 @@ func (f *exportFlags) run(c *cli.Context) error {
 		return usagef("%s was fitted on features, without a model to export; pass --only-heads", f.path)
 	}
 	base := cmp.Or(f.modelPath, b.Base.Path)
+	if f.triton != "" {
+		f.out = filepath.Join(f.triton, "1", "model.onnx")
+		if err := os.MkdirAll(filepath.Dir(f.out), 0o777); err != nil {
+			return err
+		}
+		defer removeEmpty(filepath.Dir(f.out), f.triton)
+	}
 	if err := f.checkOverwrite(usedFile{base, f.path}); err != nil {
 		return err
 	}
@@ -65,6 +79,20 @@ func (f *exportFlags) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if f.triton != "" {
+		config, notes, err := featurize.TritonConfig(f.out)
+		if err == nil {
+			err = atomicfile.WriteFile(c.Context, filepath.Join(f.triton, "config.pbtxt"), func(w io.Writer) error {
+				_, err := io.WriteString(w, config)
+				return err
+			})
+		}
+		if err != nil {
+			os.Remove(f.out)
+			return err
+		}
+		done.Notes = append(done.Notes, notes...)
+	}
 	for _, note := range done.Notes {
 		printf(c.App.ErrWriter, "note: %s\n", note)
 	}
@@ -74,6 +102,13 @@ func (f *exportFlags) run(c *cli.Context) error {
 	}
 	_, err = printf(c.App.Writer, "%s: outputs %s; optional inputs %s\n", files, strings.Join(done.Outputs, ", "), strings.Join(done.Inputs, ", "))
 	return err
+}
+
+// removeEmpty removes folders that an error has left empty. It fails, as intended, for others.
+func removeEmpty(dirs ...string) {
+	for _, dir := range dirs {
+		os.Remove(dir)
+	}
 }
 
 // verifyFlags holds the flags of attach verify.
