@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
@@ -20,30 +23,48 @@ const serviceName = "inference.GRPCInferenceService"
 // Register adds the protocol's gRPC service to a gRPC server. The size of messages is
 // limited by the gRPC server, which also detects closed connections.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	r.RegisterService(&grpc.ServiceDesc{
-		ServiceName: serviceName,
-		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{
-			method("ServerLive", (*Server).serverLive),
-			method("ServerReady", (*Server).serverReady),
-			method("ModelReady", (*Server).modelReady),
-			method("ServerMetadata", (*Server).serverMetadata),
-			method("ModelMetadata", (*Server).modelMetadataMessage),
-			method("ModelInfer", (*Server).modelInfer),
-			method("ModelFeedback", (*Server).modelFeedback),
-		},
-	}, s)
+	service := &grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil)}
+	for _, m := range protocolMethods() {
+		service.Methods = append(service.Methods, m.MethodDesc)
+	}
+	r.RegisterService(service, s)
 }
 
-// method returns the description of a unary gRPC method that calls handler.
-func method[Request, Response any](name string, handler func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
-	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		in := new(Request)
+// protocolMethod is a method of the protocol's gRPC service, with the names of its messages.
+type protocolMethod struct {
+	grpc.MethodDesc
+	request, response protoreflect.Name
+}
+
+// protocolMethods returns the methods of the protocol's gRPC service.
+func protocolMethods() []protocolMethod {
+	return []protocolMethod{
+		method("ServerLive", (*Server).serverLive),
+		method("ServerReady", (*Server).serverReady),
+		method("ModelReady", (*Server).modelReady),
+		method("ServerMetadata", (*Server).serverMetadata),
+		method("ModelMetadata", (*Server).modelMetadataMessage),
+		method("ModelInfer", (*Server).modelInfer),
+		method("ModelFeedback", (*Server).modelFeedback),
+	}
+}
+
+// message is a pointer to a message of the protocol.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// method returns a unary gRPC method that calls handler.
+func method[Request, Response any, In message[Request], Out message[Response]](name string, handler func(*Server, context.Context, In) (Out, error)) protocolMethod {
+	m := protocolMethod{request: In(nil).ProtoReflect().Descriptor().Name(), response: Out(nil).ProtoReflect().Descriptor().Name()}
+	m.MethodDesc = grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		in := In(new(Request))
 		if err := decode(in); err != nil {
 			return nil, err
 		}
 		handle := func(ctx context.Context, in any) (any, error) {
-			out, err := handler(server.(*Server), ctx, in.(*Request))
+			out, err := handler(server.(*Server), ctx, in.(In))
 			if err != nil {
 				return nil, status.Error(codeOf(err), err.Error())
 			}
@@ -54,6 +75,7 @@ func method[Request, Response any](name string, handler func(*Server, context.Co
 		}
 		return intercept(ctx, in, &grpc.UnaryServerInfo{Server: server, FullMethod: "/" + serviceName + "/" + name}, handle)
 	}}
+	return m
 }
 
 func (s *Server) serverLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
@@ -61,15 +83,15 @@ func (s *Server) serverLive(context.Context, *inference.ServerLiveRequest) (*inf
 }
 
 func (s *Server) serverReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
-	return &inference.ServerReadyResponse{Ready: s.ready()}, nil
+	return &inference.ServerReadyResponse{Ready: s.checkReady() == nil}, nil
 }
 
 func (s *Server) modelReady(_ context.Context, in *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
-	e, err := s.find(in.GetName(), in.GetVersion())
-	if err != nil {
+	err := s.checkModelReady(in.GetName(), in.GetVersion())
+	if statusOf(err) == http.StatusNotFound {
 		return nil, err
 	}
-	return &inference.ModelReadyResponse{Ready: e.ready()}, nil
+	return &inference.ModelReadyResponse{Ready: err == nil}, nil
 }
 
 func (s *Server) serverMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {

@@ -144,8 +144,8 @@ func TestLoadAfterClose(t *testing.T) {
 	s := New(Options{})
 	e, _ := s.addEntry("digits", "1")
 	s.Close()
-	if err := s.load(t.Context(), e, path, true); !errors.Is(err, errClosed) || e.ready() {
-		t.Errorf("error %v, ready %v", err, e.ready())
+	if err := s.load(t.Context(), e, path, true); !errors.Is(err, errClosed) || e.isLoaded() {
+		t.Errorf("error %v, ready %v", err, e.isLoaded())
 	}
 }
 

@@ -24,7 +24,14 @@ import (
 const headerLength = "Inference-Header-Content-Length"
 
 // ServeHTTP serves the REST endpoints of the protocol under /v2.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.isDraining() {
+		// A client that keeps its connection would lose the request that it sends while the
+		// connection is closed.
+		w.Header().Set("Connection", "close")
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 // routes returns the handler of all REST endpoints.
 func (s *Server) routes() *http.ServeMux {
@@ -62,20 +69,14 @@ func (s *Server) routes() *http.ServeMux {
 	get("/v2/{$}", func(*http.Request) (any, error) { return serverMetadata(), nil })
 	get("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
 	get("/v2/health/ready", func(*http.Request) (any, error) {
-		if !s.ready() {
-			return nil, statusErrorf(http.StatusServiceUnavailable, "not all models are loaded")
-		}
-		return map[string]bool{"ready": true}, nil
+		return map[string]bool{"ready": true}, s.checkReady()
 	})
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		get(model, func(r *http.Request) (any, error) {
 			return s.modelMetadata(r.PathValue("model"), r.PathValue("version"))
 		})
 		get(model+"/ready", func(r *http.Request) (any, error) {
-			e, err := s.find(r.PathValue("model"), r.PathValue("version"))
-			if err == nil && !e.ready() {
-				err = statusErrorf(http.StatusServiceUnavailable, "the model %q is not loaded yet", e.name)
-			}
+			err := s.checkModelReady(r.PathValue("model"), r.PathValue("version"))
 			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
 		})
 		post(model+"/infer", s.serveInfer)

@@ -4,7 +4,9 @@
 // the same values as the output of the command attach predict.
 //
 // A program can mount a Server in addition to its own HTTP routes, and register it with its
-// own gRPC server. The Server joins the rows of concurrent requests into batches.
+// own gRPC server. The Server joins the rows of concurrent requests into batches. A program that
+// is told to stop calls Drain, waits until load balancers have noticed it, and then shuts its
+// HTTP and gRPC servers down.
 package serve
 
 import (
@@ -95,10 +97,14 @@ type Server struct {
 	tracer      trace.Tracer // nil without tracing
 	logThrottle throttle     // limits log messages about status 429
 
+	drainOnce sync.Once
+	draining  chan struct{} // closed by Drain
+
 	loadMu  sync.Mutex // held while a file is opened, so that only one is opened at a time
 	mu      sync.RWMutex
 	entries []*entry // sorted by name, and by version with the latest first
 	closed  bool
+	changed chan struct{} // closed and replaced when a model is added, loaded or removed
 }
 
 // entry is one version of a served model. Its .attach file can be replaced.
@@ -122,7 +128,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opts: o, metrics: newMetrics()}
+	s := &Server{opts: o, metrics: newMetrics(), draining: make(chan struct{}), changed: make(chan struct{})}
 	if o.Tracing != nil {
 		s.tracer = o.Tracing.Tracer("github.com/attach-uncertainty/attach/featurize/serve")
 	}
@@ -149,12 +155,16 @@ func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	if e == nil {
 		return errClosed
 	}
+	if isNew {
+		s.announce()
+	}
 	err := s.load(ctx, e, path, true)
 	if err != nil && isNew {
 		s.mu.Lock()
-		s.entries = slices.DeleteFunc(s.entries, func(other *entry) bool { return other == e })
+		s.entries = slices.DeleteFunc(slices.Clone(s.entries), func(other *entry) bool { return other == e })
 		s.mu.Unlock()
 	}
+	s.announce()
 	return err
 }
 
@@ -433,17 +443,11 @@ func (e *entry) release(m *model) {
 	}
 }
 
-// ready reports whether the model is loaded.
-func (e *entry) ready() bool {
+// isLoaded reports whether the model is loaded.
+func (e *entry) isLoaded() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.current != nil
-}
-
-// ready reports whether the server has at least one model and all models are loaded.
-func (s *Server) ready() bool {
-	all := s.allEntries()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(e *entry) bool { return !e.ready() })
 }
 
 // Monitor returns the drift monitor of a model. An empty version means the latest version.
@@ -510,6 +514,7 @@ func (s *Server) Close() {
 	entries := s.entries
 	s.entries, s.closed = nil, true
 	s.mu.Unlock()
+	s.announce()
 	for _, e := range entries {
 		e.mu.Lock()
 		m := e.current

@@ -49,7 +49,7 @@ type serveFlags struct {
 	pendingTimeout               time.Duration
 	traces, allowSignatureChange bool
 	batch, queue, maxBody        int
-	delay, timeout, grace        time.Duration
+	delay, timeout, drain, grace time.Duration
 }
 
 func serveCommand() *cli.Command {
@@ -66,7 +66,8 @@ func serveCommand() *cli.Command {
 		{name: "max-queue", dest: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
 		{name: "max-body", dest: &f.maxBody, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
 		{name: "timeout", dest: &f.timeout, rule: duration(time.Millisecond, maxWait), usage: "DURATION: longest time for a request"},
-		{name: "grace", dest: &f.grace, rule: duration(0, maxWait), usage: "DURATION: time for requests to finish after the server is told to stop"},
+		{name: "drain", dest: &f.drain, rule: duration(0, maxWait), usage: "DURATION: time to answer on after the server is told to stop, while it is reported as not ready, so that load balancers lose no request; 10s is enough for most clusters"},
+		{name: "grace", dest: &f.grace, rule: duration(0, maxWait), usage: "DURATION: time for requests to finish after --drain; a further signal ends either wait"},
 	}.inGroup(groupLoad), table{
 		{name: "allow-signature-change", dest: &f.allowSignatureChange, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
 		{name: "monitor-state", dest: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
@@ -95,7 +96,7 @@ func (f *serveFlags) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	setGrace(c.Context, f.grace+defaultGrace)
+	setGrace(c.Context, f.drain+f.grace+defaultGrace)
 	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: logLevel(f.verbose)}))
 	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
@@ -143,27 +144,44 @@ func (f *serveFlags) run(c *cli.Context) error {
 	go s.Watch(ctx, time.Second)
 	saveTicks := time.NewTicker(saveInterval)
 	defer saveTicks.Stop()
-	for {
+	again := make(chan os.Signal, 1)
+	defer signal.Stop(again)
+	toldToStop, drained := ctx.Done(), (<-chan time.Time)(nil)
+	for serving := true; serving; {
 		select {
 		case <-saveTicks.C:
-			if err := stores.save(ctx); err != nil {
+			if err := stores.save(context.WithoutCancel(ctx)); err != nil {
 				f.Log.Error("state not saved", "error", err.Error())
 			}
-			continue
 		case <-hangups:
 			s.Reload(ctx)
-			continue
 		case err := <-listeners.failed:
 			return errors.Join(err, stores.save(context.WithoutCancel(ctx)))
-		case <-ctx.Done():
+		case <-toldToStop:
+			signal.Notify(again, os.Interrupt, syscall.SIGTERM) // it misses the signal that ended ctx
+			toldToStop, drained = nil, time.After(f.drain)
+			s.Drain()
+			f.Log.Info("draining", "drain", f.drain.String())
+		case <-drained:
+			serving = false
+		case <-again:
+			serving = false
 		}
-		break
 	}
 	f.Log.Info("ending")
-	graceCtx, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
+	graceCtx, end := context.WithTimeoutCause(context.WithoutCancel(ctx), f.grace, fmt.Errorf("running requests were cut off after %v", f.grace))
 	defer end()
-	if !listeners.drain(graceCtx) {
-		err = fmt.Errorf("running requests were cut off after %v", f.grace)
+	graceCtx, cutOff := context.WithCancelCause(graceCtx)
+	defer cutOff(nil)
+	go func() {
+		select {
+		case <-again:
+			cutOff(errors.New("running requests were cut off by a further signal"))
+		case <-graceCtx.Done():
+		}
+	}()
+	if !listeners.shutdown(graceCtx) {
+		err = context.Cause(graceCtx)
 	}
 	if err = errors.Join(err, stores.save(context.WithoutCancel(ctx))); err != nil {
 		// Log the error here, because the process may end while a model still runs.
@@ -205,6 +223,8 @@ func (f *serveFlags) listen(s *serve.Server) (*listeners, error) {
 	}),
 		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}))
 	s.Register(l.grpc)
+	s.RegisterHealth(l.grpc)
+	s.RegisterReflection(l.grpc)
 	err := f.accept(l, "grpc", f.grpc, func(socket net.Listener) error {
 		guard = newHostGuard(f.allowedHosts, socket.Addr())
 		return l.grpc.Serve(socket)
@@ -241,9 +261,9 @@ func (f *serveFlags) withDeadline(ctx context.Context) (context.Context, error) 
 	return ctx, nil
 }
 
-// drain stops accepting requests and waits until running requests have finished. It cuts
+// shutdown stops accepting requests and waits until running requests have finished. It cuts
 // them off when ctx ends. It reports whether all of them finished.
-func (l *listeners) drain(ctx context.Context) bool {
+func (l *listeners) shutdown(ctx context.Context) bool {
 	defer l.close()
 	done := make(chan struct{})
 	go func() {
@@ -292,7 +312,7 @@ func (f *serveFlags) tracing(ctx context.Context) (p trace.TracerProvider, flush
 	}, nil
 }
 
-// maxWait is the maximum value of --timeout and --grace.
+// maxWait is the maximum value of --timeout, --drain and --grace.
 const maxWait = 365 * 24 * time.Hour
 
 // address is the rule for a network address to listen on.

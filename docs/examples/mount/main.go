@@ -41,6 +41,8 @@ func run(ctx context.Context) error {
 	}
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20))
 	s.Register(g)
+	s.RegisterHealth(g) // s.Drain reports that the server is about to stop
+	s.RegisterReflection(g)
 	go g.Serve(listener)
 	return http.ListenAndServe("localhost:8000", mux)
 }
