@@ -116,28 +116,35 @@ func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice
 	if err != nil {
 		return nil, err
 	}
-	return m.RowsOf(ctx, set, set.Blocks(ctx, set.BlockRows())), nil
+	blocks := set.Blocks(ctx, set.BlockRows())
+	if m.Bundle.Profile == nil {
+		return m.RowsOf(ctx, set, blocks, nil), nil
+	}
+	checker := m.Bundle.Profile.NewChecker(m.options.KeepReasons)
+	r := m.RowsOf(ctx, set, checker.Observe(blocks), checker.NewCategory)
+	r.Schema = checker
+	return r, nil
 }
 
-// RowsOf returns the rows of set. It runs the model on blocks, which must be the blocks of
-// set.
-func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) *Rows {
-	var checker *schema.Checker
+// RowsOf returns the rows of set, without Rows.Schema. It runs the model on blocks, which must be
+// the blocks of set. The function newCategory explains an error of the model. It returns a new
+// category among the rows that were read, and its row. It is nil if the .attach file has no
+// profile.
+func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error], newCategory func() (schema.Reason, int, bool)) *Rows {
 	var readFailed atomic.Bool
-	if m.Bundle.Profile != nil {
-		checker = m.Bundle.Profile.NewChecker(m.options.KeepReasons)
-		blocks = reportError(checker.Observe(blocks), &readFailed)
+	batches := m.Net.Rows(ctx, reportError(blocks, &readFailed))
+	if newCategory != nil {
+		batches = explainFailure(batches, set, newCategory, &readFailed)
 	}
 	return &Rows{
-		Schema: checker,
-		N:      set.Len(),
+		N: set.Len(),
 		Name: func(row int) any {
 			if file := set.File(row); file != "" {
 				return file
 			}
 			return set.Row(row)
 		},
-		batches: explainFailure(m.Net.Rows(ctx, blocks), set, checker, &readFailed),
+		batches: batches,
 		Known:   knownOf(set, m.Classes, m.Bundle.Base),
 		Set:     set,
 	}
@@ -157,17 +164,16 @@ func reportError(blocks iter.Seq2[ood.InputBlock, error], failed *atomic.Bool) i
 	}
 }
 
-// explainFailure adds the first new category to an error of the model, because some models
-// fail on a category that they were not trained on. It leaves other errors as they are: those
-// of the context, and those of reading rows, after which readFailed is true.
-func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, checker *schema.Checker, readFailed *atomic.Bool) iter.Seq2[attach.Rows, error] {
-	if checker == nil {
-		return batches
-	}
+// explainFailure adds a new category to an error of the model, because some models fail on a
+// category that they were not trained on. It leaves other errors as they are: those of the
+// context, and those of reading rows, after which readFailed is true.
+func explainFailure(batches iter.Seq2[attach.Rows, error], set *inputs.Set, newCategory func() (schema.Reason, int, bool), readFailed *atomic.Bool) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		for b, err := range batches {
-			if reason, row, ok := checker.NewCategory(); ok && err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !readFailed.Load() {
-				err = fmt.Errorf("%w; %s: %v", err, set.Name(row), reason)
+			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !readFailed.Load() {
+				if reason, row, ok := newCategory(); ok {
+					err = fmt.Errorf("%w; %s: %v", err, set.Name(row), reason)
+				}
 			}
 			if !yield(b, err) {
 				return

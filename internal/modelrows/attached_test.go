@@ -48,7 +48,7 @@ func TestExplainFailure(t *testing.T) {
 		}), &failed)
 		for range blocks { // the model reads all blocks, and then fails
 		}
-		for _, err := range explainFailure(func(yield func(attach.Rows, error) bool) { yield(attach.Rows{}, c.err) }, set, checker, &failed) {
+		for _, err := range explainFailure(func(yield func(attach.Rows, error) bool) { yield(attach.Rows{}, c.err) }, set, checker.NewCategory, &failed) {
 			if err.Error() != c.want {
 				t.Errorf("%v: %v, want %s", c.readErr, err, c.want)
 			}

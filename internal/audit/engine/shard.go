@@ -164,13 +164,19 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 			defer stop()
 			blocks := blockQueue{next: next}
 			for at := from; at < count; {
-				end := pieceEnd(r.bounds, at)
-				piece, err := set.Slice(inputs.Slice{Start: at, End: end, Ends: true})
+				first, end := at, pieceEnd(r.bounds, at)
+				piece, err := set.Slice(inputs.Slice{Start: first, End: end, Ends: true})
 				if err != nil {
 					yield(audit.Batch{}, err)
 					return
 				}
-				for batch, err := range e.rows.RowsOf(ctx, piece, blocks.take(end-at)).Blocks(true) {
+				// The scorer compares the rows with the profile. Here they are compared only if
+				// the model fails.
+				newCategory := func() (schema.Reason, int, bool) {
+					reason, i, ok := queue.newCategory(end - at)
+					return reason, at - first + i, ok
+				}
+				for batch, err := range e.rows.RowsOf(ctx, piece, blocks.take(end-first), newCategory).Blocks(true) {
 					b := audit.Batch{Rows: batch}
 					if err == nil {
 						b.Sketches, b.Values = queue.take(batch.Len())
@@ -178,6 +184,7 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 					if !yield(b, err) || err != nil {
 						return
 					}
+					at += batch.Len()
 				}
 				at = end
 			}
@@ -225,6 +232,24 @@ func (p *inputQueue) take(n int) (list [][]byte, values schema.Values) {
 		values, p.values = p.values.Slice(0, n), p.values.Slice(n, p.values.Len())
 	}
 	return list, values
+}
+
+// newCategory returns the first new category among the first n rows of the queue, and its row.
+// The result ok is false if there is none.
+func (p *inputQueue) newCategory(n int) (r schema.Reason, row int, ok bool) {
+	if p.matcher == nil {
+		return r, 0, false
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for row, reasons := range p.matcher.Reasons(p.values.Slice(0, min(n, p.values.Len()))) {
+		for _, r := range reasons {
+			if r.Cause == schema.NewCategory {
+				return r, row, true
+			}
+		}
+	}
+	return r, 0, false
 }
 
 // fittedSources returns the files that Options.Fitted names, fetched if they are URLs.
