@@ -137,20 +137,22 @@ func (s *Scorer) setLabelParts(o attach.PredictOptions) {
 		return
 	}
 	for _, q := range s.bundle.Calibration.Quantiles {
-		s.labelScores = append(s.labelScores, targetScores(q, o.Levels))
+		scores := TargetScores(q, o.Levels)
+		slices.Sort(scores)
+		s.labelScores = append(s.labelScores, scores)
 		s.LabelRows = append(s.LabelRows, len(q.Y))
 	}
 }
 
-// targetScores returns the sorted scores of the targets of the calibration rows.
-func targetScores(q calibrate.QuantileCalibration, levels []float64) []float64 {
+// TargetScores returns the score of the target of each calibration row: see targetScore. levels
+// are those of both ends of the interval.
+func TargetScores(q calibrate.QuantileCalibration, levels []float64) []float64 {
 	n := len(q.Levels)
 	list := make([]float64, len(q.Y))
 	for i, y := range q.Y {
 		row := q.Grid[i*n : (i+1)*n]
 		list[i] = targetScore(float64(quantile.Interpolate(q.Levels, row, levels[0])), float64(quantile.Interpolate(q.Levels, row, levels[1])), float64(y))
 	}
-	slices.Sort(list)
 	return list
 }
 

@@ -12,7 +12,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
@@ -36,7 +39,14 @@ var Experiment = experiment.Experiment{
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
 		p.DefineWithTexts(flags, "1,0,1")
 		written := flags.Int("draws", 20, "number of draws that compare.py gets, in the folder draws")
-		return func(ctx context.Context) error { return run(ctx, p, *written) }
+		by := flags.String("by", strings.Join(audit.LabelErrorChoices(), ","), "compare with `all` calibration rows, those of the class or of the cluster of classes; all also runs with wrong calibration labels")
+		return func(ctx context.Context) error {
+			chosen, err := experiment.Choose("--by", "choice", strings.Split(*by, ","), audit.LabelErrorChoices(), func(name string) string { return name })
+			if err != nil {
+				return err
+			}
+			return run(ctx, p, chosen, *written)
+		}
 	},
 }
 
@@ -69,7 +79,7 @@ func newPool(name string, batches ...ood.Batch) pool {
 	return p
 }
 
-func run(ctx context.Context, p *networks.Plan, written int) error {
+func run(ctx context.Context, p *networks.Plan, by []string, written int) error {
 	if p.Sets == nil {
 		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
 	}
@@ -80,7 +90,7 @@ func run(ctx context.Context, p *networks.Plan, written int) error {
 	lines := [][]string{{"set", "n_cal", "audited", "wrong", "kind", "by", "label_noise", "draws", "fdr", "false_share", "stderr", "power", "bound_violated", "bound_share"}}
 	for _, rows := range pools {
 		fmt.Fprintf(p.Stdout, "%s: %d rows to draw from; false discoveries ± standard error, and the fraction of wrong labels discovered, at 0.05, 0.1 and 0.2\n", rows.name, rows.Len())
-		for _, c := range cells(rows) {
+		for _, c := range cells(rows, by) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -92,13 +102,7 @@ func run(ctx context.Context, p *networks.Plan, written int) error {
 				return fmt.Errorf("%s: %w", rows.name, err)
 			}
 			fmt.Fprintf(p.Stdout, "  n_cal %4d, %s %4.1f %%, by %-7s noise %g ", c.n, c.kind, 100*c.fraction, c.by, c.noise)
-			for i, rate := range rates() {
-				mean, power := stat.Mean(c.falseFractions[i], nil), c.found[i]/float64(p.Settings.Seeds)
-				stderr := stat.StdErr(stat.StdDev(c.falseFractions[i], nil), float64(p.Settings.Seeds))
-				fmt.Fprintf(p.Stdout, "  %s±%s %s", experiment.Short(mean, 3), experiment.Short(stderr, 3), experiment.Short(power, 2))
-				lines = append(lines, experiment.Cells(4, rows.name, c.n, auditedRows, c.fraction, c.kind, c.by, c.noise, p.Settings.Seeds, rate, mean, stderr, power, c.violated/float64(p.Settings.Seeds), c.bounded/float64(p.Settings.Seeds)))
-			}
-			fmt.Fprintf(p.Stdout, "  bound violated %s, finds %s\n", experiment.Short(c.violated/float64(p.Settings.Seeds), 3), experiment.Short(c.bounded/float64(p.Settings.Seeds), 2))
+			lines = append(lines, c.print(p.Stdout, rows.name, c.n, auditedRows, c.fraction, c.kind, c.by, c.noise)...)
 		}
 	}
 	return experiment.WriteCSV(filepath.Join(p.Out, "labels.csv"), lines)
@@ -136,19 +140,26 @@ type cell struct {
 	by       string
 	noise    float64 // fraction of wrong labels of calibration rows, and Identity.LabelNoise
 
-	falseFractions    [3][]float64
-	found             [3]float64
-	violated, bounded float64
+	results
 }
 
-func cells(p pool) (list []*cell) {
+// results holds what many audits find.
+type results struct {
+	falseFractions    [3][]float64 // by rate
+	found             [3]float64   // sums of the fractions of wrong labels discovered
+	violated, bounded float64      // draws with a violated bound; sum of the fractions that it counts
+}
+
+func cells(p pool, by []string) (list []*cell) {
 	n := min(5000, p.Len()-auditedRows)
 	for _, kind := range []string{"random", "confused"} {
 		for _, fraction := range []float64{.01, .05, .1} {
-			for _, by := range audit.LabelErrorChoices() {
-				list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: by})
+			for _, choice := range by {
+				list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: choice})
 			}
-			list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: audit.LabelErrorChoices()[0], noise: .02})
+			if all := audit.LabelErrorChoices()[0]; by[0] == all {
+				list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: all, noise: .02})
+			}
 		}
 	}
 	return list
@@ -173,7 +184,19 @@ func (c *cell) measure(p pool, draws int, seed uint64, folder string, written in
 			return err
 		}
 		p := pValues(s, audited, given)
-		if err := c.add(s, p, given, wrong, audited.Logits.Cols); err != nil {
+		var sizes []int
+		parts := make([]int, len(given))
+		for class := range audited.Logits.Cols {
+			part, n := s.Part(class)
+			for len(sizes) <= part {
+				sizes = append(sizes, 0)
+			}
+			sizes[part] = n
+		}
+		for i, label := range given {
+			parts[i], _ = s.Part(label)
+		}
+		if err := c.add(audit.Identity{Task: attach.Classification, LabelNoise: c.noise}, sizes, parts, p, wrong); err != nil {
 			return err
 		}
 		if folder != "" && draw < written {
@@ -213,20 +236,16 @@ func pValues(s calibrate.Sets, b ood.Batch, given []int) []float64 {
 	return list
 }
 
-// add adds a draw.
-func (c *cell) add(s calibrate.Sets, p []float64, given []int, wrong []bool, classes int) error {
-	var parts, right []calibrate.Ranks
-	for class := range classes {
-		part, n := s.Part(class)
-		for len(parts) <= part {
-			parts, right = append(parts, calibrate.NewRanks(0)), append(right, calibrate.NewRanks(0))
-		}
-		parts[part], right[part] = calibrate.NewRanks(n), calibrate.NewRanks(n)
+// add adds a draw. Part k has sizes[k] calibration rows, and parts[i] is the part of row i, whose
+// label has the p-value p[i].
+func (r *results) add(id audit.Identity, sizes, parts []int, p []float64, wrong []bool) error {
+	var all, right []calibrate.Ranks
+	for _, n := range sizes {
+		all, right = append(all, calibrate.NewRanks(n)), append(right, calibrate.NewRanks(n))
 	}
 	mistakes := 0
-	for i, label := range given {
-		part, _ := s.Part(label)
-		err := parts[part].Add(p[i])
+	for i, part := range parts {
+		err := all[part].Add(p[i])
 		if !wrong[i] {
 			err = errors.Join(err, right[part].Add(p[i]))
 		} else {
@@ -237,38 +256,60 @@ func (c *cell) add(s calibrate.Sets, p []float64, given []int, wrong []bool, cla
 		}
 	}
 	for k, rate := range rates() {
-		id := audit.Identity{Task: attach.Classification, FDR: rate, Delta: delta, LabelNoise: c.noise}
-		found, discovered, err := id.FindLabelErrors(parts)
+		id.FDR, id.Delta = rate, delta
+		found, discovered, err := id.FindLabelErrors(all)
 		if err != nil {
 			return err
 		}
 		falsely := discovered(right)
-		c.falseFractions[k] = append(c.falseFractions[k], float64(falsely)/float64(max(1, found.Discoveries)))
-		c.found[k] += float64(found.Discoveries-falsely) / float64(mistakes)
+		r.falseFractions[k] = append(r.falseFractions[k], float64(falsely)/float64(max(1, found.Discoveries)))
+		r.found[k] += float64(found.Discoveries-falsely) / float64(mistakes)
 		if k == 0 {
-			c.bounded += float64(found.Errors) / float64(mistakes)
+			r.bounded += float64(found.Errors) / float64(mistakes)
 			if found.Errors > mistakes {
-				c.violated++
+				r.violated++
 			}
 		}
 	}
 	return nil
 }
 
+// print prints a line of results, and returns a line of the CSV file for each rate. The
+// columns say what was audited.
+func (r *results) print(w io.Writer, columns ...any) (lines [][]string) {
+	draws := float64(len(r.falseFractions[0]))
+	for i, rate := range rates() {
+		mean, power := stat.Mean(r.falseFractions[i], nil), r.found[i]/draws
+		stderr := stat.StdErr(stat.StdDev(r.falseFractions[i], nil), draws)
+		fmt.Fprintf(w, "  %s±%s %s", experiment.Short(mean, 3), experiment.Short(stderr, 3), experiment.Short(power, 2))
+		lines = append(lines, experiment.Cells(4, append(slices.Clone(columns), len(r.falseFractions[i]), rate, mean, stderr, power, r.violated/draws, r.bounded/draws)...))
+	}
+	fmt.Fprintf(w, "  bound violated %s, finds %s\n", experiment.Short(r.violated/draws, 3), experiment.Short(r.bounded/draws, 2))
+	return lines
+}
+
 // write writes a draw for compare.py.
 func write(path string, b ood.Batch, given []int, wrong []bool, p []float64) error {
-	n := len(given)
-	x := rows.New(n, b.Logits.Cols)
-	labels, marks := make([]int64, n), make([]uint8, n)
-	for i := range n {
+	x := rows.New(len(given), b.Logits.Cols)
+	labels := make([]float64, len(given))
+	for i, label := range given {
 		z := rows.Row(b.Logits, i)
 		for class, v := range z {
 			rows.Row(x, i)[class] = float32(softmax.New(z, 1).Of(v, 1))
 		}
-		if labels[i] = int64(given[i]); wrong[i] {
+		labels[i] = float64(label)
+	}
+	return writeDraw(path, "probabilities", x, labels, wrong, p)
+}
+
+// writeDraw writes predictions of a classifier or regressor, and the given labels or targets.
+func writeDraw(path, name string, predictions blas32.General, given []float64, wrong []bool, p []float64) error {
+	marks := make([]uint8, len(wrong))
+	for i, w := range wrong {
+		if w {
 			marks[i] = 1
 		}
 	}
-	arrays := map[string]rows.Array{"probabilities": {Shape: []int{n, x.Cols}, Data: x.Data}, "given": {Shape: []int{n}, Data: labels}, "wrong": {Shape: []int{n}, Data: marks}, "p_value": rows.Vector(p)}
+	arrays := map[string]rows.Array{name: {Shape: []int{predictions.Rows, predictions.Cols}, Data: predictions.Data}, "given": rows.Vector(given), "wrong": {Shape: []int{len(marks)}, Data: marks}, "p_value": rows.Vector(p)}
 	return experiment.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }
