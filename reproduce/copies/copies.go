@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ const (
 type set struct {
 	name    string
 	n       int
+	labels  []string // of the rows, if they are known
 	block   func(at []int, change string, r *rand.Rand) ood.InputBlock
 	changes []string
 }
@@ -66,6 +68,7 @@ func run(ctx context.Context, s *experiment.Settings) error {
 		}},
 		{"mnist", func(dir string) (*set, error) { return pictures(dir, 28, "mnist_test", "mnist_train") }},
 		{"clinc150", texts}, {"california", table},
+		{"all-pictures", manyPictures}, {"joined-texts", joinedTexts},
 	}
 	for _, a := range all {
 		if s.Sets != nil && !slices.Contains(s.Sets, a.name) {
@@ -113,31 +116,80 @@ func (d *set) measure(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found, others, err := readDuplicates(ctx, filepath.Join(dir, audit.Duplicates), kindOf, sourceOf)
+	found, others, alike, err := d.readDuplicates(ctx, filepath.Join(dir, audit.Duplicates), kindOf, sourceOf)
 	if err != nil {
 		return err
 	}
 	n := d.n + at
-	fmt.Fprintf(w, "%s: %d rows, %d of them planted; %.1f µs a row, %.1f µs without near copies\n", d.name, n, at, with.Seconds()*1e6/float64(n), without.Seconds()*1e6/float64(n))
+	micros := func(c cost) float64 { return c.time.Seconds() * 1e6 / float64(n) }
+	fmt.Fprintf(w, "%s: %d rows, %d of them planted; %.1f µs a row, %.1f µs without near copies; the search and the results take %.0f MB, %.0f MB without near copies\n", d.name, n, at, micros(with), micros(without), with.memory/1e6, without.memory/1e6)
 	right := 0
 	for _, change := range d.changes {
 		right += found[change]
 		fmt.Fprintf(w, "  %-16s found %d of %d (recall %.3f)\n", change, found[change], planted, float64(found[change])/planted)
 	}
 	fmt.Fprintf(w, "  other rows called copies: %d of %d (%.2f %%); planted copies in a wrong group: %d; precision at least %.3f\n", others[0], d.n, 100*float64(others[0])/float64(d.n), others[1], float64(right)/float64(right+others[0]+others[1]))
+	if d.labels != nil && others[0] > 0 {
+		fmt.Fprintf(w, "  %.1f %% of these other rows have the label of the first row of their group, as have %.1f %% of two random rows\n", 100*float64(alike)/float64(others[0]), 100*chanceAlike(d.labels))
+	}
+	fmt.Fprintf(w, "  the bound counts %d of %d outliers, %d without near copies\n", with.outliers, n/outlierEvery, without.outliers)
 	return nil
 }
 
-// audit scores the rows with features that do not matter, and returns the time of sketches,
-// of the search and of the results.
-func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, sketches bool) (time.Duration, error) {
+// chanceAlike returns the probability that two random rows have the same label.
+func chanceAlike(labels []string) (p float64) {
+	counts := map[string]float64{}
+	for _, label := range labels {
+		counts[label]++
+	}
+	for _, n := range counts {
+		p += n / float64(len(labels)) * n / float64(len(labels))
+	}
+	return p
+}
+
+// cost holds what an audit takes, and the number of outliers that its bound counts.
+type cost struct {
+	time     time.Duration // of sketches, the search and the results
+	memory   float64       // bytes of the heap in the search and the results, besides the rows
+	outliers int
+}
+
+// peakHeap calls f and returns by how many bytes the heap grows in the meantime.
+func peakHeap(f func()) float64 {
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	runtime.GC()
+	start, stop, peak := heap(), make(chan struct{}), make(chan float64)
+	go func() {
+		most := start
+		for tick := time.Tick(20 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				most = max(most, heap())
+			case <-stop:
+				peak <- max(most, heap()) - start
+				return
+			}
+		}
+	}()
+	f()
+	close(stop)
+	return <-peak
+}
+
+// audit scores the rows with random features, some of them outliers.
+func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, sketches bool) (c cost, err error) {
 	b, err := bundle(ctx)
 	if err != nil {
-		return 0, err
+		return c, err
 	}
 	s, err := audit.NewScorer(b, audit.Identity{FDR: .1, Delta: .05})
 	if err != nil {
-		return 0, err
+		return c, err
 	}
 	s.PartTime = 0
 	var files []*audit.File
@@ -151,13 +203,12 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 		files = append(files, p.At(path))
 		return err
 	})
-	var took time.Duration
 	batches := func(n int, block func(from, to int) ood.InputBlock) audit.Rows {
 		return audit.Rows{N: n, Len: n, Name: func(i int) (string, string, int) { return "", "", i }, Batches: func(context.Context, int) iter.Seq2[audit.Batch, error] {
 			return func(yield func(audit.Batch, error) bool) {
 				for from := 0; from < n; from += blockRows {
 					x := block(from, min(n, from+blockRows))
-					batch := audit.Batch{Rows: attach.Rows{Batch: features(x.Len(), uint64(from))}}
+					batch := audit.Batch{Rows: attach.Rows{Batch: features(x.Len(), uint64(from), true)}}
 					for _, h := range rowhash.Inputs(x) {
 						batch.Hashes = append(batch.Hashes, h)
 					}
@@ -165,7 +216,7 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 					if sketches {
 						batch.Sketches = audit.Sketches(x)
 					}
-					took += time.Since(start)
+					c.time += time.Since(start)
 					if !yield(batch, nil) {
 						return
 					}
@@ -188,7 +239,7 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 		return d.block(at, "exact", nil)
 	})
 	if err := scoring.Rows(ctx, "data", named("data", own), 0, d.n, nil); err != nil {
-		return 0, err
+		return c, err
 	}
 	total := 0
 	for _, x := range planted {
@@ -206,19 +257,27 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 		}
 	}}
 	if err := scoring.Rows(ctx, "planted", named("planted", parts), 0, total, nil); err != nil {
-		return 0, err
+		return c, err
 	}
 	if err := scoring.Flush(); err != nil {
-		return 0, err
+		return c, err
 	}
 	start := time.Now()
-	_, err = audit.Finish(ctx, files, audit.Output{Dir: dir, Page: func(io.Writer, *audit.Audit) error { return nil }})
-	took += time.Since(start)
-	return took, err
+	c.memory = peakHeap(func() {
+		var a *audit.Audit
+		if a, err = audit.Finish(ctx, files, dir, nil, func(io.Writer, *audit.Audit) error { return nil }, nil); err == nil {
+			c.outliers = a.Outliers
+		}
+	})
+	c.time += time.Since(start)
+	return c, err
 }
 
-// features returns rows of random features of three classes.
-func features(n int, seed uint64) ood.Batch {
+// outlierEvery says which rows are outliers: one in 20.
+const outlierEvery = 20
+
+// features returns rows of random features of three classes, with or without outliers.
+func features(n int, seed uint64, outliers bool) ood.Batch {
 	r := rand.New(rand.NewPCG(seed, 9))
 	b := ood.Batch{Features: rows.New(n, 6), Logits: rows.New(n, 3), Labels: make([]int, n)}
 	for i := range n {
@@ -227,6 +286,9 @@ func features(n int, seed uint64) ood.Batch {
 			b.Features.Data[6*i+j] = float32(r.NormFloat64())
 		}
 		b.Features.Data[6*i+i%3] += 3
+		if outliers && i%outlierEvery == 0 {
+			b.Features.Data[6*i+3] += 5
+		}
 		copy(rows.Row(b.Logits, i), rows.Row(b.Features, i)[:3])
 	}
 	return b
@@ -237,24 +299,25 @@ func bundle(ctx context.Context) (*attach.Bundle, error) {
 	if !ok {
 		panic("mahalanobis is not registered")
 	}
-	return attach.Fit(ctx, attach.FitOptions{Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3}, Batch: features(600, 1), Cal: features(1000, 2), Detector: m})
+	return attach.Fit(ctx, attach.FitOptions{Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3}, Batch: features(600, 1, false), Cal: features(1000, 2, false), Detector: m})
 }
 
 // readDuplicates counts the planted rows that are in the group of their source, by kind. It
-// also counts other rows that are called copies, and planted rows in other groups.
-func readDuplicates(ctx context.Context, path string, kindOf map[string]string, sourceOf map[string]int) (found map[string]int, others [2]int, err error) {
+// also counts other rows that are called copies, and planted rows in other groups. alike of the
+// other rows have the label of the first row of their group.
+func (d *set) readDuplicates(ctx context.Context, path string, kindOf map[string]string, sourceOf map[string]int) (found map[string]int, others [2]int, alike int, err error) {
 	file, err := parquet.Open(path)
 	if err != nil {
-		return nil, others, err
+		return nil, others, 0, err
 	}
-	cursor, err := file.Open(0, 2, 5)
+	cursor, err := file.Open(0, 2, 5, 1)
 	if err != nil {
-		return nil, others, err
+		return nil, others, 0, err
 	}
 	defer cursor.Close()
 	cells, err := cursor.Read(ctx, 0, file.Rows())
 	if err != nil {
-		return nil, others, err
+		return nil, others, 0, err
 	}
 	groupOf := map[string]float64{}
 	for i := range file.Rows() {
@@ -268,6 +331,11 @@ func readDuplicates(ctx context.Context, path string, kindOf map[string]string, 
 		case kind == "first":
 		case !isPlanted:
 			others[0]++
+			// A group has the number of its first row, and the rows of the set are first.
+			row, first := int(cells[3].Numbers[i]), int(cells[0].Numbers[i])
+			if d.labels != nil && first < d.n && d.labels[row] == d.labels[first] {
+				alike++
+			}
 		default:
 			sourceKey, _ := audit.Key("data", "", source)
 			if group, grouped := groupOf[sourceKey]; grouped && group == cells[0].Numbers[i] {
@@ -277,33 +345,54 @@ func readDuplicates(ctx context.Context, path string, kindOf map[string]string, 
 			}
 		}
 	}
-	return found, others, nil
+	return found, others, alike, nil
 }
 
-// pictures reads square pictures of arrays images or x.
+// pictures reads square pictures and their labels.
 func pictures(dir string, edge int, names ...string) (*set, error) {
-	var data []float32
+	data, labels, err := readPictures(dir, names...)
+	if err != nil {
+		return nil, err
+	}
+	d := pictureSet(data, len(labels), edge, len(data)/len(labels)/edge/edge)
+	d.labels = labels
+	return d, nil
+}
+
+func readPictures(dir string, names ...string) (data []float32, labels []string, err error) {
 	for _, name := range names {
 		z, err := npy.OpenNPZ(filepath.Join(dir, name+".npz"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		l, err := z.Entry("images")
-		if err != nil {
-			return nil, err
+		read := func(entry string) ([]float32, error) {
+			l, err := z.Entry(entry)
+			if err != nil {
+				return nil, err
+			}
+			return l.Float32s()
 		}
-		part, err := l.Float32s()
+		part, err := read("images")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		classes, err := read("labels")
+		if err != nil {
+			return nil, nil, err
 		}
 		data = append(data, part...)
+		kind, _, _ := strings.Cut(name, "_")
+		for _, class := range classes {
+			labels = append(labels, fmt.Sprint(kind, " ", class))
+		}
 	}
-	colours := 1
-	if edge == 32 {
-		colours = 3
-	}
+	return data, labels, nil
+}
+
+// pictureSet returns a set of n pictures.
+func pictureSet(data []float32, n, edge, colours int) *set {
 	size := edge * edge * colours
-	d := &set{n: len(data) / size, changes: []string{"exact", "brighter", "jpeg 95", "jpeg 75", "halved", "shifted", "mirrored"}}
+	d := &set{n: n, changes: []string{"exact", "brighter", "jpeg 95", "jpeg 75", "halved", "shifted", "cropped", "mirrored"}}
 	d.block = func(at []int, change string, _ *rand.Rand) ood.InputBlock {
 		var list []float32
 		for _, i := range at {
@@ -311,11 +400,12 @@ func pictures(dir string, edge int, names ...string) (*set, error) {
 		}
 		return ood.BlockOf([]int{len(at), edge, edge, colours}, list)
 	}
-	return d, nil
+	return d
 }
 
 // changePicture returns a changed copy of a picture: 4 of 255 levels brighter, saved as JPEG,
-// halved and doubled again, shifted to the right by a pixel, or mirrored.
+// halved and doubled again, shifted to the right by a pixel, without the outermost pixels but
+// enlarged to the same size, turned by a quarter, or mirrored.
 func changePicture(p []float32, edge, colours int, change string) []float32 {
 	out := slices.Clone(p)
 	at := func(x, y, c int) int { return (y*edge+x)*colours + c }
@@ -333,6 +423,12 @@ func changePicture(p []float32, edge, colours int, change string) []float32 {
 		each(func(x, y, c int) float32 { return min(255, p[at(x, y, c)]+4) })
 	case "shifted":
 		each(func(x, y, c int) float32 { return p[at(max(0, x-1), y, c)] })
+	case "cropped": // and enlarged
+		each(func(x, y, c int) float32 {
+			return p[at(1+(x*2+1)*(edge-2)/(2*edge), 1+(y*2+1)*(edge-2)/(2*edge), c)]
+		})
+	case "turned":
+		each(func(x, y, c int) float32 { return p[at(y, edge-1-x, c)] })
 	case "mirrored":
 		each(func(x, y, c int) float32 { return p[at(edge-1-x, y, c)] })
 	case "halved":
@@ -371,6 +467,43 @@ func changePicture(p []float32, edge, colours int, change string) []float32 {
 	return out
 }
 
+// manyRows is the number of rows of the large sets.
+const manyRows = 100_000
+
+// manyPictures reads all sets of pictures, at the size of CIFAR's. It fills them up to manyRows
+// with pictures that are turned by a quarter, which are no copies.
+func manyPictures(dir string) (*set, error) {
+	const edge, colours, small = 32, 3, 28
+	data, labels, err := readPictures(dir, "cifar10_test", "cifar10_train", "cifar100_test")
+	if err != nil {
+		return nil, err
+	}
+	grey, more, err := readPictures(dir, "fashion_test", "fashion_train", "mnist_test", "mnist_train")
+	if err != nil {
+		return nil, err
+	}
+	for p := range slices.Chunk(grey, small*small) {
+		for y := range edge {
+			for x := range edge {
+				v, left := float32(0), (edge-small)/2
+				if x, y := x-left, y-left; x >= 0 && x < small && y >= 0 && y < small {
+					v = p[y*small+x]
+				}
+				data = append(data, v, v, v)
+			}
+		}
+	}
+	labels = append(labels, more...)
+	const size = edge * edge * colours
+	for i := range manyRows - len(labels) {
+		data = append(data, changePicture(data[i*size:(i+1)*size], edge, colours, "turned")...)
+		labels = append(labels, "turned "+labels[i])
+	}
+	d := pictureSet(data, manyRows, edge, colours)
+	d.labels = labels
+	return d, nil
+}
+
 // readCSV returns the rows of a file after the first one.
 func readCSV(path string) ([][]string, error) {
 	f, err := os.Open(path)
@@ -385,19 +518,48 @@ func readCSV(path string) ([][]string, error) {
 	return lines[1:], nil
 }
 
-// texts reads the questions of CLINC150, and changes capitals and punctuation, or a word.
+// texts reads the questions of CLINC150.
 func texts(dir string) (*set, error) {
-	var list []string
+	list, labels, err := readTexts(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := textSet(list)
+	d.labels = labels
+	return d, nil
+}
+
+// joinedTexts fills the questions up to manyRows with random pairs of them.
+func joinedTexts(dir string) (*set, error) {
+	list, _, err := readTexts(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := len(list); len(list) < manyRows; {
+		list = append(list, list[r.IntN(n)]+" and "+list[r.IntN(n)])
+	}
+	return textSet(list), nil
+}
+
+// readTexts returns questions and their intents.
+func readTexts(dir string) (list, labels []string, err error) {
 	for _, name := range []string{"train", "val", "test", "oos_val", "oos_test"} {
 		lines, err := readCSV(filepath.Join(dir, "clinc150", name+".csv"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, line := range lines {
-			list = append(list, line[0])
+			list, labels = append(list, line[0]), append(labels, line[1])
 		}
 	}
-	d := &set{n: len(list), changes: []string{"exact", "capitals", "another word"}}
+	return list, labels, nil
+}
+
+// textSet returns a set of texts. It changes capitals and punctuation, words of courtesy, or a
+// word.
+func textSet(list []string) *set {
+	d := &set{n: len(list), changes: []string{"exact", "capitals", "courtesy", "another word"}}
 	d.block = func(at []int, change string, r *rand.Rand) ood.InputBlock {
 		t := ood.Tensor{Shape: []int{len(at), 1}}
 		for _, i := range at {
@@ -405,6 +567,8 @@ func texts(dir string) (*set, error) {
 			switch change {
 			case "capitals":
 				text = strings.ToUpper(text) + "!"
+			case "courtesy":
+				text = "please tell me, " + text
 			case "another word":
 				words, others := strings.Fields(text), strings.Fields(list[r.IntN(len(list))])
 				words[r.IntN(len(words))] = others[r.IntN(len(others))]
@@ -414,7 +578,7 @@ func texts(dir string) (*set, error) {
 		}
 		return ood.InputBlock{Tensors: []ood.Tensor{t}}
 	}
-	return d, nil
+	return d
 }
 
 // table reads California Housing, and changes a cell to that of another row, or rounds numbers.
