@@ -265,7 +265,7 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 	start := time.Now()
 	c.memory = peakHeap(func() {
 		var a *audit.Audit
-		if a, err = audit.Finish(ctx, files, dir, nil, func(io.Writer, *audit.Audit) error { return nil }, nil); err == nil {
+		if a, err = audit.Finish(ctx, files, audit.Output{Dir: dir, Page: func(io.Writer, *audit.Audit) error { return nil }}); err == nil {
 			c.outliers = a.Outliers
 		}
 	})
