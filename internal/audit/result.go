@@ -750,7 +750,7 @@ func ofClause(p Place) string {
 func (a *Audit) noteColumns(add func(format string, args ...any)) {
 	columns, more := a.NotableColumns()
 	for _, c := range columns {
-		add("%v.", c)
+		add("%s.", a.ColumnText(c))
 	}
 	if more > 0 {
 		add("%s more differ from the rows of the fit; see schema in audit.json.", rows.Count(more, "column"))

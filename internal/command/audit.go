@@ -246,7 +246,7 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 	}
 	columns, more := a.NotableColumns()
 	for _, c := range columns {
-		line("column", "%v", c)
+		line("column", "%s", a.ColumnText(c))
 	}
 	if more > 0 {
 		line("", "%s more differ from the rows of the fit; see schema in audit.json", rows.Count(more, "column"))
