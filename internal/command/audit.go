@@ -201,6 +201,12 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 		suffix = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
 	}
 	line("discoveries", "%s at a false discovery rate of %g%s", display.Count(a.Discoveries), a.FDR, suffix)
+	if a.Unnamed() {
+		line("", "more outliers than discoveries: the others cannot be told, one by one, from inliers; the report lists the highest scores first")
+	} else if a.TooFew() {
+		line("", "%s", a.FewRows())
+		line("", "what to do: calibrate with more rows, or use the bound on outliers")
+	}
 	shift := fmt.Sprintf("p = %.3g", a.Shift.Higher)
 	if a.Shift.Higher == 0 {
 		shift = "p < 1e-300"
@@ -250,12 +256,6 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 	}
 	if more > 0 {
 		line("", "%s more differ from the rows of the fit; see schema in audit.json", rows.Count(more, "column"))
-	}
-	if a.Unnamed() {
-		line("note", "more outliers than discoveries: the others cannot be told, one by one, from inliers; the report lists the highest scores first")
-	} else if a.TooFew() {
-		line("note", "%s", a.FewRows())
-		line("", "what to do: calibrate with more rows, or use the bound on outliers")
 	}
 	if page != "" {
 		printf(w, "%s\n", page)
