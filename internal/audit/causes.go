@@ -9,15 +9,15 @@ import (
 	"github.com/attach-uncertainty/attach/schema"
 )
 
-// minCauseShare is the smallest fraction of the unusual values of a column that makes a file
-// their cause.
-const minCauseShare = 0.9
+// A file is the cause of the unusual values of a column if it has at least minCauseShare of
+// them, and there are at least minCauseValues. Fewer can be in one file by chance.
+const minCauseShare, minCauseValues = 0.9, 10
 
-// ColumnText describes a column that differs from the fit rows. If one of several files has at
-// least minCauseShare of its unusual values, the text names this file.
+// ColumnText describes a column that differs from the fit rows. If one of several files is the
+// cause of its unusual values, the text names this file.
 func (a *Audit) ColumnText(c schema.ColumnSummary) string {
 	unusual := c.NewGaps + c.NewCategories + c.OutOfRange
-	if unusual == 0 || len(a.Shards) < 2 {
+	if unusual < minCauseValues || len(a.Shards) < 2 {
 		return c.String()
 	}
 	inFile, most := map[string]int{}, ""

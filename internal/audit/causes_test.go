@@ -24,6 +24,7 @@ func TestColumnText(t *testing.T) {
 		{schema.ColumnSummary{Column: "rooms", NewGaps: 40, OutOfRange: 60}, "; 93 of 100 unusual values are in tue.csv"},
 		{schema.ColumnSummary{Column: "rooms", NewGaps: 50, OutOfRange: 60}, ""},
 		{schema.ColumnSummary{Column: "beds", OutOfRange: 40}, "; all unusual values are in tue.csv"},
+		{schema.ColumnSummary{Column: "beds", OutOfRange: 9}, ""},
 		{schema.ColumnSummary{Column: "beds", Change: "other"}, ""},
 		{schema.ColumnSummary{Column: "age", NewGaps: 1}, ""},
 	} {
