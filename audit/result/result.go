@@ -55,6 +55,11 @@ type Audit struct {
 	// ReasonGroups counts inputs by their reasons, those with the most discoveries first.
 	// Inputs without a reason come last.
 	ReasonGroups []ReasonGroup `json:"reason_groups,omitempty"`
+	// Clusters divides the discoveries that Clustered counts by their features: those among
+	// HighestScoring and in a random sample of the inputs. It is nil if their features form no
+	// clusters.
+	Clusters  []Cluster `json:"clusters,omitempty"`
+	Clustered int       `json:"clustered,omitempty"`
 	// Notes are sentences about the guarantees, about what violates them, and about unusual
 	// results.
 	Notes []string `json:"notes"`
@@ -176,6 +181,27 @@ func (p ReasonPlace) String() string {
 		return fmt.Sprintf("%s: row %d", p.Shard, p.First)
 	}
 	return fmt.Sprintf("%s: %s in rows %d–%d", p.Shard, display.Count(p.Inputs), p.First, p.Last)
+}
+
+// Cluster holds discoveries with similar features.
+type Cluster struct {
+	Name   string   `json:"name"` // such as "cluster 1"
+	Inputs int      `json:"inputs"`
+	Keys   []string `json:"keys"` // keys of the most typical inputs, at most five
+	// NearestNormal holds the keys of normal rows with the most similar features, at most three:
+	// fit rows if Settings.Fitted is set, and otherwise inputs that are not flagged.
+	NearestNormal []string `json:"nearest_normal,omitempty"`
+	// Class, Place and Reasons are the most frequent predicted class, file or folder, and
+	// reasons without their values.
+	Class   *Majority `json:"class,omitempty"`
+	Place   *Majority `json:"place"`
+	Reasons *Majority `json:"reasons,omitempty"`
+}
+
+// Majority is the most frequent name among inputs, with its number of inputs.
+type Majority struct {
+	Name   string `json:"name"`
+	Inputs int    `json:"inputs"`
 }
 
 // CoveredFraction returns the fraction of known targets that are within their intervals, or

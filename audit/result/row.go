@@ -42,6 +42,8 @@ type Row struct {
 	// Reasons are the first reasons of a row of HighestScoring, and what raised its score if
 	// the score was attributed.
 	Reasons []string `json:"reasons,omitempty"`
+	// Cluster is the name of the row's cluster in Audit.Clusters, or empty.
+	Cluster string `json:"cluster,omitempty"`
 	// Folder is the folder of the row. Shown is what the report shows of the row. Neither is in
 	// audit.json.
 	Folder string `json:"-"`

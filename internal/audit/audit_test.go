@@ -444,8 +444,14 @@ func TestCounts(t *testing.T) {
 	if len(a.Classes) != 3 || math.Abs(audited-1) > 1e-9 {
 		t.Errorf("%+v", a.Classes)
 	}
-	if points, err := a.Projection(); err != nil || len(points) != len(a.retained.Worst)+len(a.retained.Sample) || !points[len(points)-1].Worst {
-		t.Errorf("%d points, %v", len(points), err)
+	onMap, err := a.Map()
+	if err != nil || len(onMap) < MaxWorst || len(onMap) > len(a.retained.Worst)+len(a.retained.Sample) {
+		t.Fatalf("%d rows on the map, %v", len(onMap), err)
+	}
+	for _, r := range onMap {
+		if r.PValue != ps[r.Key] || r.X == 0 && r.Y == 0 {
+			t.Errorf("%+v is on the map", r)
+		}
 	}
 }
 

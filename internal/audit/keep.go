@@ -73,6 +73,8 @@ type shardID struct {
 
 func (r *retainedRow) shardID() shardID { return shardID{r.Shard, r.Digest} }
 
+func (r Range) id() shardID { return shardID{r.Shard, r.Digest} }
+
 // width returns the number of features, or -1 if no row is retained.
 func (k *retainedRows) width() int {
 	for _, rows := range [][]retainedRow{k.Worst, k.Sample} {

@@ -46,7 +46,7 @@ func (w *ScoreSet) hasReasons() bool {
 
 // List calls the function use for each selected input of an audit whose results are a. A row has
 // a value for each name that ListedColumns returns. List returns an error if there is no file,
-// folder or group Selection.Within.
+// folder, group or cluster Selection.Within.
 func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row []any) error) error {
 	type scored struct {
 		row []any
@@ -59,6 +59,7 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 		clear(top[min(s.Top, len(top)):])
 		top = top[:min(s.Top, len(top))]
 	}
+	cluster := a.clusterRows(s.Within)
 	worst, order, found := w.placesOf(w.retained.Worst), 0, s.Within == ""
 	err := w.eachBlock(ctx, w.columns(), func(b block) error {
 		scores, discovered := b.numbers("ood_score"), w.discoveryColumns(a, b)
@@ -77,7 +78,7 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 			return false
 		}
 		for i := range b.n {
-			if !w.within(b, i, s.Within) {
+			if !w.within(b, i, s.Within) && !cluster[rowID{w.Shards[b.shard].id(), b.start + i}] {
 				continue
 			}
 			if found = true; s.Discovery != nil && *s.Discovery != discovered["discovery"](i) || s.LabelErrors && !wrong(i) {
@@ -112,11 +113,11 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 	return nil
 }
 
-// NoSuchGroupError is the name of a file, folder or group without inputs.
+// NoSuchGroupError is the name of a file, folder, group or cluster without inputs.
 type NoSuchGroupError string
 
 func (e NoSuchGroupError) Error() string {
-	return fmt.Sprintf("the audit has no file, folder or group %q", string(e))
+	return fmt.Sprintf("the audit has no file, folder, group or cluster %q", string(e))
 }
 
 // within reports whether row i is in the file, folder or group of a name. Every row is in the

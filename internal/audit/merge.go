@@ -317,7 +317,7 @@ func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, write func(*
 	if err != nil {
 		return nil, err
 	}
-	return t.finish()
+	return t.finish(ctx)
 }
 
 // Scores is the name of the file of scores of a finished audit, or of a folder of such files.

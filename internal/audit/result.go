@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -36,6 +37,7 @@ type tally struct {
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
+	onMap          map[int]map[int]int // indices in Audit.mapped, by shard and row
 	suspicious     map[int]map[int]int // indices in retained.Labels, by shard and row
 	pendingKeys    []pendingKey        // keys that Copies lists, in the order of rows
 	scratch        countedRanks        // result of groupRanks
@@ -173,6 +175,8 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		a.FitDuplicates = new(int)
 	}
 	a.HighestScoring = make([]Row, len(w.retained.Worst))
+	mapRows := w.retained.mapRows()
+	a.mapped, t.onMap = make([]MapRow, len(mapRows)), w.placesOf(mapRows)
 	t.shownRows, t.suspicious = w.placesOf(w.retained.Worst), w.placesOf(w.retained.Labels)
 	return t, nil
 }
@@ -182,7 +186,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 func (w *ScoreSet) placesOf(list []retainedRow) map[int]map[int]int {
 	at := map[shardID]map[int]int{}
 	for i, r := range list {
-		id := shardID{r.Shard, r.Digest}
+		id := r.shardID()
 		if at[id] == nil {
 			at[id] = map[int]int{}
 		}
@@ -190,7 +194,7 @@ func (w *ScoreSet) placesOf(list []retainedRow) map[int]map[int]int {
 	}
 	rows := map[int]map[int]int{}
 	for k, s := range w.Shards {
-		rows[k] = at[shardID{s.Shard, s.Digest}]
+		rows[k] = at[s.id()]
 	}
 	return rows
 }
@@ -239,7 +243,7 @@ func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 // add adds the rows of a block to the results.
 func (t *tally) add(b block) error {
 	w := t.scores
-	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shownRows[b.shard]
+	p, folders, shown, onMap := b.numbers("p_value"), b.texts("folder"), t.shownRows[b.shard], t.onMap[b.shard]
 	var groups, nearFit, reasonGroups [][]byte
 	var classes []float64
 	var classNames [][]byte
@@ -341,11 +345,17 @@ func (t *tally) add(b block) error {
 		if labels != nil && labels[i] >= 0 {
 			count(labelKind, t.group(groupKey{kind: labelKind, class: int(labels[i])}, string(b.texts("label_name")[i])))
 		}
-		if place, ok := shown[b.start+i]; ok {
-			r, worst := t.newRow(b, i, discovery), w.retained.Worst[place]
-			r.Shown = worst.Shown
-			r.Reasons, r.NearestFitRow = worst.explanation()
-			t.a.HighestScoring[place] = r
+		if at, ok := onMap[b.start+i]; ok {
+			r := t.newRow(b, i, discovery)
+			if place, ok := shown[b.start+i]; ok {
+				worst := w.retained.Worst[place]
+				r.Shown = worst.Shown
+				r.Reasons, r.NearestFitRow = worst.explanation()
+				t.a.HighestScoring[place] = r
+			}
+			if t.a.mapped[at] = (MapRow{Row: r}); reasonGroups != nil {
+				t.a.mapped[at].ReasonGroup = string(reasonGroups[i])
+			}
 		}
 	}
 	t.nextRow += b.n
@@ -517,7 +527,7 @@ func (t *tally) newRow(b block, i int, discovery bool) Row {
 }
 
 // finish computes the results that need the counts of all rows.
-func (t *tally) finish() (*Audit, error) {
+func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	a := t.a
 	if err := t.boundOutliers(); err != nil {
 		return nil, err
@@ -536,6 +546,9 @@ func (t *tally) finish() (*Audit, error) {
 		return nil, err
 	}
 	t.setSchema()
+	if err := t.setClusters(ctx); err != nil {
+		return nil, err
+	}
 	for _, l := range t.labels {
 		a.LabelErrors = append(a.LabelErrors, l.finish())
 	}

@@ -11,6 +11,7 @@ type Audit struct {
 	// folders holds the counts of folders with their sub-folders.
 	folders  []Group
 	retained retainedRows
+	mapped   []MapRow // in the order of retained.mapRows, without positions
 	used     usedCounts
 	cautions int // Notes[:cautions] are cautions
 	labels   []*labelTally
@@ -32,6 +33,8 @@ type (
 	Interval    = result.Interval
 	ReasonGroup = result.ReasonGroup
 	ReasonPlace = result.ReasonPlace
+	Cluster     = result.Cluster
+	Majority    = result.Majority
 	Shard       = result.Shard
 	Row         = result.Row
 	Selection   = result.Selection

@@ -69,7 +69,7 @@ func (f *finishedFlags) listOptions(unfit ...conflict) table {
 	return table{
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of a finished audit, with these error rates"},
 		{name: "list", dest: &f.list, choices: lists(), usage: "WHICH: write inputs of a finished audit, to standard output or -o FILE: discoveries, clean (all others), review (the highest scores first), label-errors, all; or groups, which counts inputs by folder, file, group and class"},
-		{name: "only", dest: &f.within, usage: "NAME: list only what is in this folder, file or group", conflicts: []conflict{noList}},
+		{name: "only", dest: &f.within, usage: "NAME: list only what is in this folder, file, group or cluster of the report", conflicts: []conflict{noList}},
 		{name: "top", dest: &f.top, rule: atLeast(1), usage: fmt.Sprintf("N: list only the N highest scores, or most suspicious labels of label-errors, the worst first (default for review: %d)", defaultTop), conflicts: []conflict{noList}},
 	}.inGroup(groupOutput).withConflicts(unfit...)
 }

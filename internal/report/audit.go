@@ -31,66 +31,81 @@ func Audit(a *audit.Audit) Page {
 		Title: "Outliers among " + shorten(a.Subject()),
 		Lead:  auditHeadline(a),
 	}
+	if !hasOutliers(a) {
+		p.Title = "Audit of " + shorten(a.Subject())
+	}
 	if n := len(a.Targets); n > maxTargets {
 		first := *a
 		first.Targets, first.Intervals = a.Targets[:maxTargets], a.Intervals[:maxTargets]
 		a, p.Lead = &first, p.Lead+fmt.Sprintf(" The page shows the first %d of %d targets; audit.json has all.", maxTargets, n)
 	}
-	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
-	count := func(n int, singular, label string) {
+	outlierFacts, labelFacts := auditFacts(a)
+	warnings, columns, notes := auditNotes(a)
+	if warnings != nil {
+		p.blocks = append(p.blocks, block{Notes: warnings})
+	}
+	places, classes := groupBlocks(a)
+	labels, copies := labelBlocks(a), copyBlocks(a)
+	highest, reasons := highestScoringBlocks(a), reasonBlocks(a, columns)
+	features := featureBlocks(a)
+	if hasOutliers(a) {
+		p.Facts = slices.Concat(copyFacts(a), outlierFacts, labelFacts)
+		p.blocks = slices.Concat(p.blocks, places, reasons, features, classes, labels, highest)
+	} else { // what was found comes first
+		p.Facts = slices.Concat(copyFacts(a), labelFacts, outlierFacts)
+		p.blocks = slices.Concat(p.blocks, labels, copies, reasons, places, classes, highest, features)
+		copies = nil
+	}
+	p.blocks = append(p.blocks, findingsBlock(a, notes))
+	if len(a.Intervals) > 0 {
+		p.blocks = append(p.blocks, intervalsBlock(a))
+	}
+	p.blocks = slices.Concat(p.blocks, copies, []block{reproductionBlock(a)})
+	return p
+}
+
+// hasOutliers reports whether there are outliers, proven ones or discoveries.
+func hasOutliers(a *audit.Audit) bool { return a.Outliers > 0 || a.Discoveries > 0 }
+
+// copyFacts returns the number of copies for the top of the page.
+func copyFacts(a *audit.Audit) []Fact {
+	c := a.Copies
+	if c == nil {
+		return nil
+	}
+	return []Fact{{display.Count(c.Repeated), fmt.Sprintf("copies of an earlier input, %s of them near copies; %s inputs differ", display.Count(c.Near), display.Count(c.Distinct))}}
+}
+
+// auditFacts returns the figures about outliers and about labels for the top of the page.
+func auditFacts(a *audit.Audit) (outliers, labels []Fact) {
+	count := func(n int, singular, label string) Fact {
 		value, noun, _ := strings.Cut(rows.Count(n, singular), " ")
-		fact(value, noun+label)
+		return Fact{value, noun + label}
 	}
-	if c := a.Copies; c != nil {
-		fact(display.Count(c.Repeated), fmt.Sprintf("copies of an earlier input, %s of them near copies; %s inputs differ", display.Count(c.Near), display.Count(c.Distinct)))
-	}
-	count(a.Outliers, "outlier", fmt.Sprintf(" at least (%s of the inputs), with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
-	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
+	outliers = append(outliers,
+		count(a.Outliers, "outlier", fmt.Sprintf(" at least (%s of the inputs), with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)),
+		count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR)))
 	if a.Discoveries > 0 {
-		fact(display.Percent(a.FDP), fmt.Sprintf("of the discoveries are false at most, with probability %g", 1-a.Delta))
+		outliers = append(outliers, Fact{display.Percent(a.FDP), fmt.Sprintf("of the discoveries are false at most, with probability %g", 1-a.Delta)})
+	}
+	outliers = append(outliers, Fact{formatPValue(a.Shift.Higher), "p-value of the shift test: " + shorten(a.ShiftFinding())})
+	if a.FitDuplicates != nil {
+		outliers = append(outliers, Fact{display.Count(*a.FitDuplicates), "with nearly the features of a fit row"})
 	}
 	for _, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
 		of := ""
 		if len(a.LabelErrors) > 1 {
 			of = " of " + shorten(l.Name)
 		}
-		count(l.Errors, "wrong label", fmt.Sprintf("%s at least, among %s, with probability %g", of, display.Count(l.Labelled), 1-a.Delta))
-		count(l.Discoveries, "wrong label", fmt.Sprintf("%s found at a false discovery rate of %g", of, a.FDR))
+		labels = append(labels,
+			count(l.Errors, "wrong label", fmt.Sprintf("%s at least, among %s, with probability %g", of, display.Count(l.Labelled), 1-a.Delta)),
+			count(l.Discoveries, "wrong label", fmt.Sprintf("%s found at a false discovery rate of %g", of, a.FDR)))
 	}
-	fact(formatPValue(a.Shift.Higher), "p-value of the shift test: "+shorten(a.ShiftFinding()))
-	if a.FitDuplicates != nil {
-		fact(display.Count(*a.FitDuplicates), "with nearly the features of a fit row")
-	}
-	warnings, columns, notes := auditNotes(a)
-	if warnings != nil {
-		p.blocks = append(p.blocks, block{Notes: warnings})
-	}
-	byPlace, byClass := groupBlocks(a)
-	p.blocks = slices.Concat(p.blocks, byPlace, byClass)
-	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
-		if l.Labelled > 0 {
-			p.blocks = append(p.blocks, labelBlock(a, k))
-		}
-	}
-	if b := highestScoringBlock(a); b != nil {
-		p.blocks = append(p.blocks, *b)
-	}
-	if b := reasonBlock(a, columns); b != nil {
-		p.blocks = append(p.blocks, *b)
-	}
-	p.blocks = append(p.blocks, findingsBlock(a, notes))
-	if len(a.Intervals) > 0 {
-		p.blocks = append(p.blocks, intervalsBlock(a))
-	}
-	if a.Copies != nil {
-		p.blocks = append(p.blocks, copyBlock(a.Copies))
-	}
-	p.blocks = append(p.blocks, reproductionBlock(a))
-	return p
+	return outliers, labels
 }
 
 // auditHeadline says in a few sentences how many inputs do not belong, which ones, and where
-// they are. Wrong labels follow.
+// they are. Wrong labels follow, or come first if there are no outliers.
 func auditHeadline(a *audit.Audit) string {
 	proven := fmt.Sprintf("At least %s of %s (%s) differ from the %s.", display.Count(a.Outliers), rows.Count(a.Inputs, "input"), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), rows.Count(a.Calibration, "calibration row"))
 	if a.Outliers == 0 {
@@ -107,9 +122,13 @@ func auditHeadline(a *audit.Audit) string {
 	labels := ""
 	if len(a.LabelErrors) == 1 && a.LabelErrors[0].Labelled > 0 {
 		l := a.LabelErrors[0]
-		labels = fmt.Sprintf(" At least %s of %s are wrong; %s named, on average at most %s of them by mistake.", display.Count(l.Errors), rows.Count(l.Labelled, "label"), map[bool]string{true: "1 is", false: display.Count(l.Discoveries) + " are"}[l.Discoveries == 1], display.GivenPercent(a.FDR))
+		labels = fmt.Sprintf("At least %s of %s are wrong; %s named, on average at most %s of them by mistake.", display.Count(l.Errors), rows.Count(l.Labelled, "label"), map[bool]string{true: "1 is", false: display.Count(l.Discoveries) + " are"}[l.Discoveries == 1], display.GivenPercent(a.FDR))
 	}
-	return proven + " " + named + " " + where + labels
+	sentences := []string{proven, named, where, labels}
+	if !hasOutliers(a) { // labels come first
+		sentences = []string{labels, proven, named, where}
+	}
+	return strings.TrimSpace(strings.Join(sentences, " "))
 }
 
 // mainPlace returns the smallest file, folder or group with more than half of the outliers, if
@@ -180,13 +199,16 @@ func reproductionBlock(a *audit.Audit) block {
 }
 
 // shorten cuts a long name in the middle.
-func shorten(name string) string {
+func shorten(name string) string { return shortenTo(name, maxNameLength) }
+
+// shortenTo cuts a name with more than maxLength characters in the middle.
+func shortenTo(name string, maxLength int) string {
 	letters := []rune(name)
 	n := len(letters)
-	if n <= maxNameLength {
+	if n <= maxLength {
 		return name
 	}
-	return string(letters[:maxNameLength/2]) + "…" + string(letters[n-maxNameLength/2:])
+	return string(letters[:maxLength/2]) + "…" + string(letters[n-maxLength/2:])
 }
 
 // auditNotes returns the notes of an audit: warnings, columns that differ from the fit rows, and
@@ -213,15 +235,11 @@ func auditNotes(a *audit.Audit) (warnings, columns, others []verdict) {
 	return warnings, columns, others
 }
 
-// findingsBlock shows the p-values of an audit, a plot of the features, the guarantee and other
-// notes.
+// findingsBlock shows the p-values of an audit, the guarantee and other notes.
 func findingsBlock(a *audit.Audit, notes []verdict) block {
 	c := countChart("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: expected count if all inputs come from the source of the calibration rows. A peak at the left: outliers."
 	b := block{Title: "All p-values, and what is guaranteed", Notes: notes, Charts: []chart{c}}
-	if m, err := featureChart(a); err == nil && m != nil { // there is no plot if a feature is not finite
-		b.Charts = append(b.Charts, *m)
-	}
 	g := grid{Title: "Inputs by largest p-value"}
 	var p, n, fdp []float64
 	for _, t := range a.Thresholds {
@@ -238,33 +256,8 @@ func findingsBlock(a *audit.Audit, notes []verdict) block {
 	return b
 }
 
-// featureChart draws the features of inputs in two dimensions. It returns nil if there is
-// nothing to draw.
-func featureChart(a *audit.Audit) (*chart, error) {
-	points, err := a.Projection()
-	if err != nil || points == nil {
-		return nil, err
-	}
-	x, y := mapSlice(points, func(p audit.Point) float64 { return p.X }), mapSlice(points, func(p audit.Point) float64 { return p.Y })
-	c := newChart("first principal component", "second principal component", span{slices.Min(x), slices.Max(x)}.widened(), span{slices.Min(y), slices.Max(y)}.widened(), chartWidth, 5, 5)
-	c.Title = "Features"
-	var highest strings.Builder
-	for _, p := range points {
-		dot := c.svgPath([]point{{p.X, p.Y}}) + "h0"
-		if p.Worst {
-			highest.WriteString(dot)
-		} else {
-			c.Dots += dot
-		}
-	}
-	c.Marks = []shape{{1, highest.String()}}
-	c.Key = []legendEntry{{1, "the highest scores"}}
-	c.Note = "The two directions in which features vary most. Small dots: a sample of all inputs."
-	return &c, nil
-}
-
-// highestScoringBlock shows the inputs with the highest OOD scores.
-func highestScoringBlock(a *audit.Audit) *block {
+// highestScoringBlocks shows the inputs with the highest OOD scores.
+func highestScoringBlocks(a *audit.Audit) []block {
 	if len(a.HighestScoring) == 0 {
 		return nil
 	}
@@ -298,7 +291,7 @@ func highestScoringBlock(a *audit.Audit) *block {
 	}
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
-	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
+	text("discovery", func(r audit.Row) string { return yesNo(r.Discovery) })
 	first := a.HighestScoring[0]
 	switch hasFolder := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
 	case slices.ContainsFunc(a.HighestScoring, hasFolder) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
@@ -346,12 +339,22 @@ func highestScoringBlock(a *audit.Audit) *block {
 		b.Pictures = append(b.Pictures, pic)
 	}
 	b.Tables = []grid{g}
-	return &b
+	return []block{b}
 }
 
 // pictureBytes returns the total size of the pictures of one list of inputs.
 func pictureBytes(a *audit.Audit) int {
 	return maxPictureBytes / (1 + min(maxTargets, len(a.LabelErrors)))
+}
+
+// labelBlocks shows the label errors of each list with labels.
+func labelBlocks(a *audit.Audit) (blocks []block) {
+	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
+		if l.Labelled > 0 {
+			blocks = append(blocks, labelBlock(a, k))
+		}
+	}
+	return blocks
 }
 
 // labelBlock shows the label errors of list k: which classes are confused, and the labels to
@@ -392,7 +395,7 @@ func labelBlock(a *audit.Audit, k int) block {
 	}
 	number("p-value of the label", func(r audit.Row) float64 { return float64(r.LabelPValue[k]) })
 	number("score of the label", func(r audit.Row) float64 { return float64(r.LabelScore[k]) })
-	text("label error", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.LabelDiscovery[k]] })
+	text("label error", func(r audit.Row) string { return yesNo(r.LabelDiscovery[k]) })
 	number("p-value of the OOD score", func(r audit.Row) float64 { return r.PValue })
 	b.Tables = append([]grid{g}, b.Tables...) // pictures belong to the first table
 	bytesLeft := pictureBytes(a)
@@ -466,86 +469,128 @@ func targetColumnName(figure, name string, k int, a *audit.Audit) string {
 	return figure + " of " + shorten(cmp.Or(name, strconv.Itoa(k)))
 }
 
-// groupBlocks shows the tables of groups, the worst first. byPlace has one block for folders,
-// files and groups. byClass has one block for predicted classes.
+// groupBlocks shows the tables of groups, the worst first. The first blocks are about folders,
+// files and groups, and others about classes. A column without any count is left out, and one
+// sentence stands for tables without columns.
 func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 	titles := map[string]string{"folder": "Folders, with their sub-folders", "shard": "Files", "group": "Groups", "class": "By predicted class", "label": "By given label"}
+	names := map[string]string{"folder": "folder", "shard": "file", "group": "group", "class": "predicted class", "label": "given label"}
 	where := block{Title: "Where the outliers are"}
+	if !hasOutliers(a) {
+		where.Title = "Folders, files and groups"
+	}
+	var empty []string // names of kinds without a table
 	groups := a.GroupsWithSubfolders()
 	for i := 0; i < len(groups); {
 		j := i
 		for j < len(groups) && groups[j].Kind == groups[i].Kind {
 			j++
 		}
-		all := groups[i:j]
-		isClass := all[0].Kind == "class" || all[0].Kind == "label"
+		all, kind := groups[i:j], groups[i].Kind
+		isClass := kind == "class" || kind == "label"
 		if i = j; !isClass { // a group of all inputs tells nothing new
 			all = slices.DeleteFunc(slices.Clone(all), func(g audit.Group) bool { return g.Inputs == a.Inputs })
 		}
 		if len(all) == 0 {
 			continue
 		}
-		b := block{Title: titles[all[0].Kind]}
-		if n := len(all); n > 1 {
-			b.Lead = "Those with the most outliers come first"
+		g, lead := groupTable(a, all), ""
+		if g == nil {
+			empty = append(empty, names[kind])
+		} else if n := len(all); n > 1 {
+			lead = "Those with the most outliers come first"
+			if !hasOutliers(a) {
+				lead = "Those with the most wrong labels come first"
+			}
 			if n > maxGroups {
-				all, b.Lead = all[:maxGroups], fmt.Sprintf("%s; %d of %d are shown, and attach audit DIR --list groups has all", b.Lead, maxGroups, n)
+				lead = fmt.Sprintf("%s; %d of %d are shown, and attach audit DIR --list groups has all", lead, maxGroups, n)
 			}
-			b.Lead += "."
-		}
-		var g grid
-		g.addText("name", mapSlice(all, func(g audit.Group) string { return shorten(g.Name) }))
-		g.addNumbers("inputs", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Inputs) }), formatWhole)
-		g.addNumbers("discoveries", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), formatWhole)
-		g.addNumbers("outliers at least", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) }), formatWhole)
-		g.addNumbers("share", "outliers at least, as a share of the inputs", mapSlice(all, func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }), display.Percent)
-		g.Save = map[string]string{"folder": "folders.csv", "shard": "files.csv", "group": "groups.csv", "class": "classes.csv", "label": "labels.csv"}[all[0].Kind]
-		if a.Profiled {
-			g.addNumbers("with unusual values", "", mapSlice(all, func(g audit.Group) float64 { return float64(g.Unusual) }), formatWhole)
-		}
-		if a.FitDuplicates != nil {
-			g.addNumbers("near fit rows", "inputs with nearly the features of a fit row", mapSlice(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), formatWhole)
-		}
-		for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
-			number := func(figure, help string, of func(g audit.Group) []int) {
-				g.addNumbers(targetColumnName(figure, l.Name, k, a), help, mapSlice(all, func(g audit.Group) float64 { return float64(of(g)[k]) }), formatWhole)
-			}
-			number("labelled", "inputs with a label or target", func(g audit.Group) []int { return g.Labelled })
-			number("label errors", "labels that are discoveries", func(g audit.Group) []int { return g.LabelDiscoveries })
-			number("wrong labels at least", "", func(g audit.Group) []int { return g.LabelErrors })
-		}
-		for k, name := range a.Targets {
-			covered := mapSlice(all, func(g audit.Group) float64 { return g.CoveredFraction(k) })
-			g.addNumbers(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
+			lead += "."
 		}
 		if !isClass {
-			g.Title, where.Lead = b.Title, cmp.Or(b.Lead, where.Lead)
-			where.Tables = append(where.Tables, g)
+			if g != nil {
+				g.Title, where.Lead = titles[kind], cmp.Or(lead, where.Lead)
+				where.Tables = append(where.Tables, *g)
+			}
 			continue
 		}
-		g.Title = map[string]string{"class": "Outliers by class", "label": "Outliers by label"}[all[0].Kind]
-		b.Tables = []grid{g}
-		if a.Classes != nil && all[0].Kind == "class" {
-			b.Tables = append(b.Tables, classFrequencies(a))
+		b := block{Title: titles[kind], Lead: lead}
+		if g != nil {
+			b.Tables = append(b.Tables, *g)
 		}
-		byClass = append(byClass, b)
+		if a.Classes != nil && kind == "class" {
+			classFrequencies(a, &b)
+		}
+		if b.Tables != nil || b.Lead != "" {
+			byClass = append(byClass, b)
+		}
 	}
-	if where.Tables != nil {
+	if len(empty) > 0 {
+		last := len(empty) - 1
+		text := empty[last]
+		if last > 0 {
+			text = strings.Join(empty[:last], ", ") + " or " + text
+		}
+		where.Lead = strings.TrimSpace(where.Lead + " No " + text + " has a discovery or a proven outlier.")
+	}
+	if where.Tables != nil || where.Lead != "" {
 		byPlace = []block{where}
 	}
 	return byPlace, byClass
 }
 
-// reasonBlock shows the columns that differ from the fit rows, and counts the inputs with the
+// groupTable shows groups of one kind. It returns nil if they only have inputs.
+func groupTable(a *audit.Audit, groups []audit.Group) *grid {
+	groups = groups[:min(maxGroups, len(groups))]
+	var g grid
+	g.Save = map[string]string{"folder": "folders.csv", "shard": "files.csv", "group": "groups.csv", "class": "classes.csv", "label": "labels.csv"}[groups[0].Kind]
+	g.addText("name", mapSlice(groups, func(g audit.Group) string { return shorten(g.Name) }))
+	number := func(name, help string, get func(g audit.Group) float64, format func(float64) string) {
+		x := mapSlice(groups, get)
+		if slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+			g.addNumbers(name, help, x, format)
+		}
+	}
+	count := func(name, help string, get func(g audit.Group) int) {
+		number(name, help, func(g audit.Group) float64 { return float64(get(g)) }, formatWhole)
+	}
+	count("inputs", "", func(g audit.Group) int { return g.Inputs })
+	count("discoveries", "", func(g audit.Group) int { return g.Discoveries })
+	count("outliers at least", "", func(g audit.Group) int { return g.Outliers })
+	number("share", "outliers at least, as a share of the inputs", func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }, display.Percent)
+	count("with unusual values", "", func(g audit.Group) int { return g.Unusual })
+	count("near fit rows", "inputs with nearly the features of a fit row", func(g audit.Group) int { return g.FitDuplicates })
+	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
+		at := func(list []int) int {
+			if k >= len(list) {
+				return 0
+			}
+			return list[k]
+		}
+		count(targetColumnName("labelled", l.Name, k, a), "inputs with a label or target", func(g audit.Group) int { return at(g.Labelled) })
+		count(targetColumnName("label errors", l.Name, k, a), "labels that are discoveries", func(g audit.Group) int { return at(g.LabelDiscoveries) })
+		count(targetColumnName("wrong labels at least", l.Name, k, a), "", func(g audit.Group) int { return at(g.LabelErrors) })
+	}
+	for k, name := range a.Targets {
+		number(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", func(g audit.Group) float64 { return g.CoveredFraction(k) }, display.Percent)
+	}
+	const names = 2 // the name, and the number of inputs
+	if len(g.Heads) <= names {
+		return nil
+	}
+	return &g
+}
+
+// reasonBlocks shows the columns that differ from the fit rows, and counts the inputs with the
 // same unusual values. It returns nil if there are neither.
-func reasonBlock(a *audit.Audit, columns []verdict) *block {
+func reasonBlocks(a *audit.Audit, columns []verdict) []block {
 	groups := a.ReasonGroups
 	b := block{Title: "Unusual values in the inputs", Notes: columns}
 	if !slices.ContainsFunc(groups, func(g audit.ReasonGroup) bool { return g.Reasons != "" }) {
 		if columns == nil {
 			return nil
 		}
-		return &b
+		return []block{b}
 	}
 	b.Lead = "Values that are unusual for the rows of the fit, in groups of inputs, those with the most discoveries first. They do not depend on the score, and need not be its cause. Rows count from 0."
 	var g grid
@@ -556,22 +601,30 @@ func reasonBlock(a *audit.Audit, columns []verdict) *block {
 		return strings.Join(mapSlice(g.Places, audit.ReasonPlace.String), "; ")
 	})})
 	b.Tables = []grid{g}
-	return &b
+	return []block{b}
 }
 
-// copyBlock shows the groups of copies with the most inputs.
-func copyBlock(c *audit.Copies) block {
+// copyBlocks shows the groups of copies with the most inputs.
+func copyBlocks(a *audit.Audit) []block {
+	c := a.Copies
+	if c == nil {
+		return nil
+	}
 	var g grid
 	g.addText("inputs", mapSlice(c.MostCopied, func(copied audit.Copied) string { return strings.Join(mapSlice(copied.Keys, shorten), ", ") }))
 	g.addNumbers("copies", "number of equal or nearly equal inputs", mapSlice(c.MostCopied, func(copied audit.Copied) float64 { return float64(copied.Inputs) }), formatWhole)
-	return block{Title: "Copies", Lead: fmt.Sprintf("Equal or nearly equal inputs, those with the most copies first, with up to %d of their names. %s lists all.", audit.MaxCopyKeys, audit.Duplicates), Tables: []grid{g}}
+	return []block{{Title: "Copies", Lead: fmt.Sprintf("Equal or nearly equal inputs, those with the most copies first, with up to %d of their names. %s lists all.", audit.MaxCopyKeys, audit.Duplicates), Tables: []grid{g}}}
 }
 
-// classFrequencies compares how often the model predicts each class for the audited inputs
-// and for the calibration rows.
-func classFrequencies(a *audit.Audit) grid {
-	g := grid{Title: "Frequency of predicted classes, the least likely first"}
+// classFrequencies adds a table to b that compares how often the model predicts each class for
+// the audited inputs and for the calibration rows, or a sentence if no class differs.
+func classFrequencies(a *audit.Audit, b *block) {
 	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
+	if p := all[0].PValue; p > a.Delta {
+		b.Lead = strings.TrimSpace(fmt.Sprintf("%s No class is predicted more or less often than for the calibration rows, as far as can be told (p = %.2g).", b.Lead, p))
+		return
+	}
+	g := grid{Title: "Frequency of predicted classes, the least likely first"}
 	all = all[:min(maxGroups, len(all))]
 	g.addText("class", mapSlice(all, func(c audit.Class) string {
 		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // a class without predictions has no name
@@ -582,5 +635,5 @@ func classFrequencies(a *audit.Audit) grid {
 	g.addNumbers("inputs", "", mapSlice(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
 	g.addNumbers("calibration rows", "", mapSlice(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
 	g.addNumbers("p", "p-value that any class differs as much, if frequencies are equal", mapSlice(all, func(c audit.Class) float64 { return c.PValue }), formatFourDigits)
-	return g
+	b.Tables = append(b.Tables, g)
 }

@@ -164,13 +164,86 @@ func TestAuditIsBounded(t *testing.T) {
 	for _, name := range a.Targets {
 		a.Intervals = append(a.Intervals, audit.Interval{Name: name, Widest: a.HighestScoring[:20]})
 	}
-	page := renderPage(t, Audit(a))
+	onMap := slices.Repeat([]audit.MapRow{{Row: row, ReasonGroup: long}, {Row: row}}, 250)
+	onMap[0].Shard = "a"
+	for k := range 6 {
+		most := &audit.Majority{Name: long}
+		a.Clusters = append(a.Clusters, audit.Cluster{Name: fmt.Sprint("cluster ", k), Keys: []string{long, long, long, long, long}, NearestNormal: []string{long, long, long}, Class: most, Place: most, Reasons: most})
+	}
+	p := Audit(a)
+	p.blocks = append(p.blocks, mapBlocks(a, onMap)...)
+	page := renderPage(t, p)
 	checkPage(t, page)
 	if len(page) > 5_000_000 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	if want := "to the byte"; !strings.Contains(page, want) || strings.Contains(page, "attach audit M") {
 		t.Errorf("the page lacks %q, or has a command", want)
+	}
+}
+
+// sampleMap returns four inputs of a map, two of them in clusters.
+func sampleMap() []audit.MapRow {
+	list := make([]audit.MapRow, 4)
+	for i := range list {
+		r := &list[i]
+		r.Key, r.Shard, r.PValue, r.X, r.Y = fmt.Sprint("m", i), "a", .25, float64(i), float64(i*i)/8
+		if r.Discovery = i%2 == 0; r.Discovery {
+			r.Cluster = fmt.Sprint("cluster ", 1+i/2)
+		}
+	}
+	return list
+}
+
+// TestMapMarkers checks how inputs are marked on a map, with clusters and without.
+func TestMapMarkers(t *testing.T) {
+	markers := func(c chart) (list []int) {
+		for _, p := range c.Points {
+			list = append(list, p.Marker)
+		}
+		return list
+	}
+	a, list := sampleAudit(t, "a"), sampleMap()
+	c := mapChart(a, list)
+	if got := markers(c); !slices.Equal(got, []int{0, 0, 1, 1}) || c.Key[1].Name != "discoveries" {
+		t.Errorf("without clusters, markers are %v and mean %v", got, c.Key)
+	}
+	a.Clusters = []audit.Cluster{{Name: "cluster 1"}, {Name: "cluster 2"}}
+	list[3].Discovery = true
+	c = mapChart(a, list)
+	if got := markers(c); !slices.Equal(got, []int{0, 1, 2, 7}) || c.Key[3].Name != "discoveries in no cluster" {
+		t.Errorf("markers are %v and mean %v", got, c.Key)
+	}
+}
+
+// TestAuditWithoutOutliers checks that wrong labels and copies come before anything about
+// outliers, and that one sentence stands for tables of zeros.
+func TestAuditWithoutOutliers(t *testing.T) {
+	a := sampleAudit(t, "a")
+	a.Outliers, a.Discoveries, a.Copies = 0, 0, &audit.Copies{Distinct: 8, Repeated: 1}
+	for i := range a.Groups {
+		a.Groups[i].Outliers, a.Groups[i].Discoveries = 0, 0
+	}
+	a.LabelErrors = []audit.LabelErrors{{Labelled: 9, Errors: 1, Discoveries: 1}}
+	a.Classes[0].PValue = .5
+	p := Audit(a)
+	var titles []string
+	for _, b := range p.blocks {
+		titles = append(titles, b.Title)
+		for _, g := range b.Tables {
+			if slices.ContainsFunc(g.Heads, func(h columnHead) bool { return h.Text == "outliers at least" }) {
+				t.Errorf("%s has a table of outliers", b.Title)
+			}
+		}
+	}
+	if got := strings.Join(titles[:2], ", "); got != "Wrong labels, Copies" {
+		t.Errorf("the page begins with %s", got)
+	}
+	page := renderPage(t, p)
+	for _, want := range []string{"<h1>Audit of a and 1 more</h1>", "<p>At least 1 of 9 labels", "No file or predicted class has a discovery or a proven outlier.", "No class is predicted more or less often"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
 
@@ -234,6 +307,27 @@ const browserScript = `<script>
   box.value = '';
   choose('nothing');
   want(groups() === '' && table.tBodies.length === 1 && table.tBodies[0].rows.length === 3 && document.querySelectorAll('.cards').length === 1, 'groups are left');
+  const map = document.querySelector('.map svg.chart'), lit = () => [...map.querySelectorAll('.point:not(.dim)')].map((p) => p.dataset.m).sort().join();
+  const on = map.closest('section'), show = [...on.querySelectorAll('select')].find((s) => s.closest('label').textContent.startsWith('show'));
+  want(lit() === '0,1,2,3', 'lit points are ' + lit());
+  show.value = [...show.options].find((o) => o.text === 'cluster 2').value;
+  show.dispatchEvent(new Event('change'));
+  want(lit() === '2' && on.querySelector('output').textContent === '1 of the 4 on this page', 'with cluster 2, lit points are ' + lit());
+  const mapCSV = () => { let content; HTMLAnchorElement.prototype.click = function () { content = decodeURIComponent(this.href); }; on.querySelector('[data-save="inputs.csv"]').click(); return content; };
+  want(mapCSV().split('\r\n').length === 3 && mapCSV().includes('"m2"'), 'the map saves ' + mapCSV());
+  show.value = '';
+  show.dispatchEvent(new Event('change'));
+  const spot = on.querySelector('.spot'), arrow = (key) => map.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+  map.focus();
+  want(document.activeElement === map && spot.hidden, 'the map cannot be reached');
+  arrow('ArrowRight');
+  const from = spot.textContent;
+  want(/^m\d, p-value 0.25, /.test(from), 'the map shows ' + from);
+  for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight']) arrow(key);
+  want(spot.textContent.startsWith('m3'), 'at the right is ' + spot.textContent);
+  const target = map.querySelector('.point[data-m="0"]').getBoundingClientRect();
+  map.dispatchEvent(new PointerEvent('pointerdown', { clientX: target.x + 3, clientY: target.y + 3 }));
+  want(spot.textContent.startsWith('m0') && spot.textContent.includes('cluster 1'), 'a tap shows ' + spot.textContent);
   for (const image of document.images) want(image.complete && image.naturalWidth > 0 && image.alt, 'a picture is not shown');
   for (const svg of document.querySelectorAll('svg')) want(svg.getAttribute('aria-label'), 'a chart has no name');
   want(performance.getEntriesByType('resource').every((r) => r.name.startsWith('data:')), 'something is fetched');
@@ -262,7 +356,10 @@ func TestAuditInBrowser(t *testing.T) {
 		r := &a.HighestScoring[i]
 		r.Key, r.Shard, r.Folder, r.ClassName = names[0], names[1], names[1], names[2]
 	}
-	page := strings.Replace(renderPage(t, Audit(a)), "</body>", browserScript+"</body>", 1)
+	a.Clusters, a.Clustered = []audit.Cluster{{Name: "cluster 1", Inputs: 1, Keys: []string{"m0"}}, {Name: "cluster 2", Inputs: 1, Keys: []string{"m2"}}}, 2
+	p := Audit(a)
+	p.blocks = append(p.blocks, mapBlocks(a, sampleMap())...)
+	page := strings.Replace(renderPage(t, p), "</body>", browserScript+"</body>", 1)
 	if err := os.WriteFile(path, []byte(page), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ type chart struct {
 	Circles        []circle
 	Lines          []methodCurve
 	Marks          []shape // paths of large points, drawn on top
+	Points         []mapPoint
 	x, y           span
 }
 

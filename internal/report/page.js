@@ -80,12 +80,30 @@ for (const filter of document.querySelectorAll('.filter:has(input)')) {
   const lists = [...section.querySelectorAll('tbody, .cards')].map((list) => [list, [...list.children]]);
   const rows = lists[0][1]; // each picture belongs to one of these rows
   const [input, by] = filter.querySelectorAll('input, select'), output = filter.querySelector('output');
+  const only = document.createElement('select');
+  only.append(new Option('all', ''));
+  for (const option of by ? [...by.options].slice(1) : []) {
+    const names = new Set(rows.map((row) => row.cells[option.value].textContent).filter(Boolean));
+    if (names.size < 2 && rows.every((row) => row.cells[option.value].textContent)) continue;
+    const group = document.createElement('optgroup');
+    group.label = option.text;
+    group.append(...[...names].sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).map((name) => new Option(name, option.value + ' ' + name)));
+    only.append(group);
+  }
+  if (only.length > 1) {
+    const label = document.createElement('label');
+    label.append('show ', only);
+    by.closest('label').after(label);
+  }
+  const points = [...section.querySelectorAll('.point[data-m]')];
   const show = () => {
     const words = input.value.toLowerCase().split(/\s+/);
+    const [column, name] = only.value.split(/ (.*)/s);
     for (const row of rows) {
       const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((w) => text.includes(w));
+      row.hidden = !words.every((w) => text.includes(w)) || (column && row.cells[column].textContent !== name);
     }
+    for (const point of points) point.classList.toggle('dim', rows[point.dataset.m].hidden);
     for (const one of section.querySelectorAll('figure')) one.hidden = rows[one.dataset.m].hidden;
     for (const group of section.querySelectorAll('.group')) {
       const shown = group.querySelectorAll('[data-m]:not([hidden])').length;
@@ -94,10 +112,11 @@ for (const filter of document.querySelectorAll('.filter:has(input)')) {
     }
     const groups = section.querySelectorAll('tbody.group:not([hidden])').length;
     const found = rows.filter((row) => !row.hidden).length;
-    const says = [input.value && `${found || 'none'} of the ${rows.length} on this page`, groups > 1 && `in ${groups} groups`];
+    const says = [(input.value || only.value) && `${found || 'none'} of the ${rows.length} on this page`, groups > 1 && `in ${groups} groups`];
     output.textContent = says.filter(Boolean).join(' ');
   };
   input.addEventListener('input', show);
+  only.addEventListener('change', show);
   by?.addEventListener('change', () => {
     for (const h of section.querySelectorAll('[aria-sort]')) h.removeAttribute('aria-sort');
     for (const group of section.querySelectorAll('.group')) group.remove();
@@ -113,5 +132,73 @@ for (const filter of document.querySelectorAll('.filter:has(input)')) {
       }
     }
     show();
+  });
+}
+// A picture of the page by the name of its input.
+const pictures = new Map([...document.querySelectorAll('.cards figure')].map((one) => [one.querySelector('b').textContent, one.querySelector('img')]));
+for (const button of document.querySelectorAll('[data-save="clusters.csv"]')) {
+  const [head, ...rows] = [...button.closest('.sheet').querySelectorAll('tr')];
+  const column = [...head.cells].findIndex((th) => th.textContent === 'most typical inputs');
+  for (const row of rows) {
+    const found = row.cells[column].textContent.split(', ').map((key) => pictures.get(key)?.cloneNode()).filter(Boolean);
+    if (found.length === 0) continue;
+    const line = document.createElement('div');
+    line.className = 'pictures-of';
+    line.append(...found);
+    row.cells[column].prepend(line);
+  }
+}
+// A map: pointing at an input, or going to it with arrow keys, shows what the table says of it.
+for (const map of document.querySelectorAll('.map')) {
+  const svg = map.querySelector('svg.chart'), spot = map.querySelector('.spot');
+  const table = map.closest('section').querySelector('table');
+  const heads = [...table.tHead.rows[0].cells].map((th) => th.textContent);
+  const rows = new Map([...table.querySelectorAll('tr[data-m]')].map((row) => [row.dataset.m, row]));
+  const points = [...svg.querySelectorAll('.point')].map((mark) => ({ mark, x: mark.x.baseVal.value, y: mark.y.baseVal.value }));
+  let current = null;
+  const pick = (point) => {
+    if (!point || point === current) return;
+    current?.mark.classList.remove('on');
+    rows.get(current?.mark.dataset.m)?.classList.remove('pinned');
+    current = point;
+    point.mark.classList.add('on');
+    point.mark.parentNode.append(point.mark);
+    const row = rows.get(point.mark.dataset.m);
+    row.classList.add('pinned');
+    const sheet = table.closest('.card');
+    sheet.scrollTop = row.offsetTop - sheet.clientHeight / 2;
+    const [key, ...values] = [...row.cells].map((cell) => cell.textContent);
+    const name = document.createElement('b');
+    name.textContent = key;
+    const picture = pictures.get(key)?.cloneNode();
+    spot.replaceChildren(...(picture ? [picture] : []), name, values.map((text, i) => (text && `, ${text.startsWith(heads[i + 1]) ? '' : heads[i + 1] + ' '}${text}`)).join(''));
+    spot.hidden = false;
+  };
+  const nearest = (distance, limit) => {
+    let best = null;
+    for (const point of points) {
+      const d = point.mark.classList.contains('dim') ? Infinity : distance(point);
+      if (d < limit) [best, limit] = [point, d];
+    }
+    return best;
+  };
+  const point = (event) => {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    pick(nearest((p) => Math.hypot(p.x - at.x, p.y - at.y), 25));
+  };
+  svg.addEventListener('pointermove', point);
+  svg.addEventListener('pointerdown', point);
+  svg.tabIndex = 0;
+  svg.setAttribute('role', 'application');
+  svg.setAttribute('aria-label', 'map of inputs; arrow keys go from one to the next');
+  svg.addEventListener('keydown', (event) => {
+    const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [];
+    if (dx === undefined) return;
+    event.preventDefault();
+    const from = current ?? { x: 0, y: 0 };
+    pick(nearest((p) => {
+      const along = (p.x - from.x) * dx + (p.y - from.y) * dy, across = Math.abs((p.x - from.x) * dy) + Math.abs((p.y - from.y) * dx);
+      return along > 0 || !current ? Math.abs(along) + 2 * across : Infinity;
+    }, Infinity));
   });
 }
