@@ -144,6 +144,9 @@ func newScored(shards []engine.Shard) *scored {
 // read adds the parts that are new in a folder. It leaves out a file that it cannot read. When
 // the audit is merged, the file is an error.
 func (s *scored) read(folder string) {
+	if _, err := os.Stat(filepath.Join(folder, scoredFile)); err == nil { // parts are combined from now on
+		return
+	}
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if s.parts[e.Name()] || !isPart(e.Name()) {

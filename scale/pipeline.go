@@ -26,12 +26,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
-// registerTypes registers the DoFn with Beam by name. Call it before beam.Init.
-func registerTypes() { register.DoFn2x1[context.Context, string, error](&scoreFn{}) }
+// registerTypes registers the DoFns with Beam by name. Call it before beam.Init.
+func registerTypes() {
+	register.DoFn3x1[context.Context, string, func(int, string), error](&scoreFn{})
+	register.DoFn4x1[context.Context, int, func(*string) bool, func(int, string), error](&combineFn{})
+	register.Emitter2[int, string]()
+	register.Iter1[string]()
+}
 
-// scoreFn is the only step of the pipeline. It scores shards and writes their parts to a
-// folder, and has no output. A runner may repeat a step. This is harmless because parts of
-// the same rows have the same name and the same bytes.
+// scoreFn is the first step of the pipeline. It scores shards and writes their parts to a
+// folder. A runner may repeat a step. This is harmless because parts of the same rows have the
+// same name and the same bytes. The output is the group of the parts, as combineFn gets it.
 type scoreFn struct {
 	Options engine.Options
 	Dir     string // base folder of relative paths
@@ -39,30 +44,40 @@ type scoreFn struct {
 	Run     string // token of this run, the expected content of runFile
 }
 
-// ProcessElement scores shards. Its input is a JSON list of engine.Shard.
-func (s *scoreFn) ProcessElement(ctx context.Context, list string) error {
-	var shards []engine.Shard
-	if err := json.Unmarshal([]byte(list), &shards); err != nil {
+// task is an element of the pipeline, as JSON: shards to score, and the group of their parts.
+type task struct {
+	Shards []engine.Shard
+	Group  int
+}
+
+// ProcessElement scores the shards of a task.
+func (s *scoreFn) ProcessElement(ctx context.Context, element string, emit func(group int, parts string)) error {
+	var t task
+	if err := json.Unmarshal([]byte(element), &t); err != nil {
 		return err
 	}
 	begun := time.Now()
 	defer func() { countPiece(ctx, time.Since(begun)) }()
 	w, err := workerFor(s)
 	if err == nil {
-		err = w.score(ctx, s, shards)
+		err = w.score(ctx, s, t.Shards)
 	}
-	scored := fmt.Sprintf("piece %d of %d of %s", shards[0].Piece+1, shards[0].Pieces, shards[0].Path)
-	if n := len(shards); n > 1 {
-		scored = fmt.Sprintf("%d files from %s on", n, shards[0].Path)
+	scored := fmt.Sprintf("piece %d of %d of %s", t.Shards[0].Piece+1, t.Shards[0].Pieces, t.Shards[0].Path)
+	if n := len(t.Shards); n > 1 {
+		scored = fmt.Sprintf("%d files from %s on", n, t.Shards[0].Path)
 	}
 	log.Infof(ctx, "worker %d took %.1f s for %s", os.Getpid(), time.Since(begun).Seconds(), scored)
 	if errors.Is(err, errReplaced) {
 		return nil
 	}
-	if err == nil || ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	return w.recordFailure(ctx, s, engine.FailedName(shards[0]), err.Error())
+	if err != nil {
+		err = w.recordFailure(ctx, s, engine.FailedName(t.Shards[0]), err.Error())
+	}
+	emit(t.Group, "")
+	return err
 }
 
 // recordFailure writes the error of a shard to the folder of parts, where the program that
@@ -77,6 +92,10 @@ func (w *worker) recordFailure(ctx context.Context, s *scoreFn, name, reason str
 // that outlives its program stops when a new run replaces the token.
 const runFile = "runs.txt"
 
+// scoredFile is a file in the folder of parts. It holds the token of the last run whose shards
+// were all scored.
+const scoredFile = "runs-scored.txt"
+
 // planFile is a file in the folder of parts. It describes the audit of these parts.
 const planFile = "run.json"
 
@@ -86,26 +105,41 @@ var errReplaced = errors.New("the audit was started again elsewhere and continue
 // checkCurrent returns errReplaced if a newer run replaced this one, or if the audit is
 // complete.
 func (s *storage) checkCurrent(ctx context.Context, parts, token string) error {
-	paths, release, err := s.localFiles(ctx, parts, runFile, func(string) bool { return true })
+	current, _, err := s.progress(ctx, parts, token)
+	if err == nil && !current {
+		err = errReplaced
+	}
+	return err
+}
+
+// progress reports whether a run is the current one, and whether all of its shards were scored.
+func (s *storage) progress(ctx context.Context, parts, token string) (current, scored bool, err error) {
+	paths, release, err := s.localFiles(ctx, parts, "runs", func(name string) bool { return name == runFile || name == scoredFile })
 	if err != nil {
-		return err
+		return false, false, err
 	}
 	defer release()
-	if len(paths) == 1 {
-		content, err := os.ReadFile(paths[0])
-		if err == nil && string(content) == token {
-			return nil
-		}
+	for _, path := range paths {
+		content, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return false, false, err
+		}
+		if err == nil && string(content) == token {
+			current, scored = current || filepath.Base(path) == runFile, scored || filepath.Base(path) == scoredFile
 		}
 	}
-	return errReplaced
+	return current, scored, nil
 }
 
 func (w *worker) score(ctx context.Context, s *scoreFn, shards []engine.Shard) error {
-	if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
+	current, scored, err := w.storage.progress(ctx, s.Parts, s.Run)
+	switch {
+	case err != nil:
 		return err
+	case !current:
+		return errReplaced
+	case scored: // the runner repeats the job while parts are combined
+		return nil
 	}
 	have := func(first, last engine.Place) (paths []string, release func(), err error) {
 		prefix := commonPrefix(shards[0].Number, shards[len(shards)-1].Number)
@@ -144,21 +178,21 @@ const (
 	maxGroupBytes = 1 << 18
 )
 
-// groupShards groups small shards and returns each group as a JSON list. These lists are
-// the elements of the pipeline.
-func groupShards(shards []engine.Shard) (all []string, err error) {
+// groupShards groups small shards and returns a task for each group, as JSON. The tasks are the
+// elements of the pipeline. The result starts holds the number of the first shard of each task.
+func groupShards(shards []engine.Shard) (tasks []string, starts []int, err error) {
 	for len(shards) > 0 {
 		n, size := 1, shards[0].Size
 		for ; n < min(len(shards), maxGroup) && size+shards[n].Size <= maxGroupBytes; n++ {
 			size += shards[n].Size
 		}
-		list, err := json.Marshal(shards[:n])
+		t, err := json.Marshal(task{shards[:n], len(tasks) / fanIn})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all, shards = append(all, string(list)), shards[n:]
+		tasks, starts, shards = append(tasks, string(t)), append(starts, shards[0].Number), shards[n:]
 	}
-	return all, nil
+	return tasks, starts, nil
 }
 
 // worker scores shards. All steps in one process share a worker.
@@ -242,13 +276,13 @@ func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, err
 	return e, nil
 }
 
-// Score runs the pipeline on shards and stores their parts in the folder parts.
-func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string, progress engine.Progress) error {
+// Score runs the pipeline on shards and stores their parts in the folder localParts.
+func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, localParts string, progress engine.Progress) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	partsFolder, err := filepath.Abs(parts)
+	partsFolder, err := filepath.Abs(localParts)
 	if err != nil {
 		return err
 	}
@@ -260,16 +294,19 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 		return err
 	}
 	if e.cloud != "" {
-		if err := e.beginParts(ctx, partsFolder, parts); err != nil {
+		if err := e.beginParts(ctx, partsFolder, localParts); err != nil {
 			return err
 		}
 	}
-	lists, err := groupShards(shards)
+	tasks, starts, err := groupShards(shards)
 	if err != nil {
 		return err
 	}
 	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &scoreFn{Options: o, Dir: dir, Parts: partsFolder, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
+	parts := beam.ParDo(s, &scoreFn{Options: o, Dir: dir, Parts: partsFolder, Run: token}, beam.Reshuffle(s, beam.CreateList(s, tasks)))
+	for _, groups := range levels(starts) {
+		parts = beam.ParDo(s, &combineFn{Parts: partsFolder, Run: token, Starts: groups}, beam.GroupByKey(s, parts))
+	}
 	if err := e.runJob(ctx, p, shards, partsFolder, progress); err != nil {
 		return err
 	}
@@ -279,7 +316,7 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 	if e.cloud == "" {
 		return nil
 	}
-	return e.get(ctx, partsFolder, "", func(string) bool { return true }, parts)
+	return e.get(ctx, partsFolder, "", func(string) bool { return true }, localParts)
 }
 
 // runJob runs a pipeline that scores shards, and reports its progress.

@@ -20,6 +20,7 @@ import (
 	_ "gocloud.dev/blob/fileblob" // file://
 	_ "gocloud.dev/blob/gcsblob"  // gs://
 	_ "gocloud.dev/blob/s3blob"   // s3://
+	"gocloud.dev/gcerrors"
 
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
@@ -339,7 +340,7 @@ func (s *storage) localFiles(ctx context.Context, folder, prefix string, match f
 }
 
 // get copies files from the folder of a URL to a local folder, if their names begin with
-// prefix and match returns true for them. It skips files that already exist.
+// prefix and match returns true for them. It skips files that exist with the same size.
 func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, destination string) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
@@ -354,7 +355,7 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
-		if _, err := os.Stat(name); err == nil {
+		if info, err := os.Stat(name); err == nil && info.Size() == o.Size {
 			continue
 		}
 		if err := download(ctx, b, o.Key, name); err != nil {
@@ -509,6 +510,26 @@ func (s *storage) remove(ctx context.Context, folder string, match func(name str
 		}
 		if err := b.Delete(ctx, o.Key); err != nil {
 			return fmt.Errorf("%s: %w", folder, err)
+		}
+	}
+	return nil
+}
+
+// removeNamed deletes files in a folder, if they exist.
+func (s *storage) removeNamed(ctx context.Context, folder string, names []string) error {
+	for _, name := range names {
+		var err error
+		if !strings.Contains(folder, "://") {
+			err = os.Remove(filepath.Join(folder, name))
+		} else {
+			var b *blob.Bucket
+			var key string
+			if b, key, err = s.open(ctx, joinURL(folder, name)); err == nil {
+				err = b.Delete(ctx, key)
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && gcerrors.Code(err) != gcerrors.NotFound {
+			return err
 		}
 	}
 	return nil

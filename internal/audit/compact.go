@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -25,7 +28,7 @@ func manyFiles() compaction { return compaction{few: 64, small: 1 << 12, rows: 1
 func (w *ScoreSet) compact(ctx context.Context, dir string, c compaction) (remove func(), err error) {
 	small := map[*File]bool{}
 	for _, s := range w.segments {
-		small[s.file] = s.file.rows() <= c.small
+		small[s.file] = s.file.Rows() <= c.small
 	}
 	if len(small) <= c.few {
 		return func() {}, nil
@@ -59,8 +62,8 @@ func (w *ScoreSet) compact(ctx context.Context, dir string, c compaction) (remov
 		paths[i] = f.Name()
 		segments := w.segments[runs[i].start:runs[i].end]
 		buffered := bufio.NewWriterSize(f, 1<<16)
-		err = w.copyRows(ctx, segments, newWriter(buffered, w.columns()))
-		if err = cmp.Or(err, buffered.Flush(), f.Close()); err != nil {
+		out := newWriter(buffered, w.columns())
+		if err := cmp.Or(w.copyRows(ctx, segments, out), out.closeRows(), buffered.Flush(), f.Close()); err != nil {
 			return err
 		}
 		to := &File{path: f.Name(), Identity: w.Identity}
@@ -79,10 +82,10 @@ func (w *ScoreSet) compact(ctx context.Context, dir string, c compaction) (remov
 	return remove, err
 }
 
-// copyRows writes the rows of some segments, and closes the writer without a header.
+// copyRows writes the rows of some segments.
 func (w *ScoreSet) copyRows(ctx context.Context, segments []segment, out *writer) error {
 	part := &ScoreSet{Identity: w.Identity, segments: segments}
-	err := part.eachBlock(ctx, w.columns(), func(b block) error {
+	return part.eachBlock(ctx, w.columns(), func(b block) error {
 		for i := range b.n {
 			if err := out.copyRow(b, i, nil); err != nil {
 				return err
@@ -90,7 +93,36 @@ func (w *ScoreSet) copyRows(ctx context.Context, segments []segment, out *writer
 		}
 		return nil
 	})
-	return cmp.Or(err, out.closeRows())
+}
+
+// Combine writes the rows of several parts of an audit as one part. The parts need not have all
+// rows of a shard. A merge of the combined part has the same results as a merge of its parts.
+func Combine(ctx context.Context, parts []*File, to io.Writer) error {
+	w, err := newScoreSet(parts)
+	if err == nil {
+		err = w.addFiles(parts, nil)
+	}
+	if err != nil {
+		return err
+	}
+	for i, s := range w.segments {
+		last := len(w.Shards) - 1
+		switch {
+		case last < 0 || w.Shards[last].Shard != s.Shard || w.Shards[last].End < s.Start:
+			w.Shards = append(w.Shards, s.Range)
+		case w.Shards[last].End > s.Start:
+			return fmt.Errorf("%s and %s both have rows of %s", w.segments[i-1].file.path, s.file.path, s.Shard)
+		default:
+			w.Shards[last].End = s.End
+			w.Shards[last].Digest += s.Digest
+		}
+	}
+	header, err := json.Marshal(w.header())
+	if err != nil {
+		return err
+	}
+	out := newWriter(to, w.columns())
+	return cmp.Or(w.copyRows(ctx, w.segments, out), out.close(header, checksum(header)))
 }
 
 // copyRow writes row i of a block. The functions in discovered replace the flags of the columns

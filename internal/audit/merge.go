@@ -38,8 +38,8 @@ func (f *File) segments() (list []segment) {
 	return list
 }
 
-// rows returns the number of rows of a file.
-func (f *File) rows() (n int) {
+// Rows returns the number of rows of a file.
+func (f *File) Rows() (n int) {
 	for _, r := range f.Ranges {
 		n += r.End - r.Start
 	}
@@ -65,6 +65,25 @@ type ScoreSet struct {
 // a shard are missing or occur twice, if a shard changed between two audits, or if a header
 // cannot be read again.
 func Join(files []*File) (*ScoreSet, error) {
+	w, err := newScoreSet(files)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.joinSegments(); err != nil {
+		return nil, err
+	}
+	digests := map[string]uint64{} // digest of each shard by name
+	for _, s := range w.Shards {
+		digests[s.Shard] = s.Digest
+	}
+	if err := w.addFiles(files, digests); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// newScoreSet returns the sorted segments of files with equal identities.
+func newScoreSet(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
 	for range w.Targets {
@@ -78,15 +97,13 @@ func Join(files []*File) (*ScoreSet, error) {
 		w.segments = append(w.segments, f.segments()...)
 	}
 	slices.SortStableFunc(w.segments, func(a, b segment) int { return byStart(a.Range, b.Range) })
-	if err := w.joinSegments(); err != nil {
-		return nil, err
-	}
-	digests := map[string]uint64{} // digest of each shard by name
-	for _, s := range w.Shards {
-		digests[s.Shard] = s.Digest
-	}
+	return w, nil
+}
+
+// addFiles adds the counts in the headers of files to the set.
+func (w *ScoreSet) addFiles(files []*File, digests map[string]uint64) error {
 	var adding sync.Mutex // the order of the files does not matter
-	err := inParallel(len(files), func(i int) error {
+	return inParallel(len(files), func(i int) error {
 		h, err := files[i].readHeader()
 		if err != nil {
 			return err
@@ -95,10 +112,6 @@ func Join(files []*File) (*ScoreSet, error) {
 		defer adding.Unlock()
 		return w.addFile(files[i].path, h, digests)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // SharedNames returns each name that several shards have.

@@ -244,7 +244,7 @@ type File struct {
 // at returns the path of the file with a row of f, its first row and the row after its last one.
 func (f *File) at(row int) (path string, start, end int) {
 	if f.paths == nil {
-		return f.path, 0, f.rows()
+		return f.path, 0, f.Rows()
 	}
 	i := sort.SearchInts(f.ends, row+1)
 	if i > 0 {
@@ -284,7 +284,7 @@ func openFolder(path string) (most *File, err error) {
 			continue
 		}
 		f := &File{path: path, Identity: h.Identity, Ranges: h.Ranges, paths: paths, ends: ends}
-		if most == nil || f.rows() > most.rows() {
+		if most == nil || f.Rows() > most.Rows() {
 			most = f
 		}
 	}

@@ -57,7 +57,7 @@ func TestFolderOfFiles(t *testing.T) {
 	all, names := shardsWithCopies()
 	files := scoreFiles(t, s, all, names, noCuts)
 	file, folder := t.TempDir(), t.TempDir()
-	n := finishWith(t, files, file, 0).rows()
+	n := finishWith(t, files, file, 0).Rows()
 	checkSame := func(dir string) {
 		t.Helper()
 		for _, name := range []string{Scores, Duplicates, "audit.json"} {
@@ -79,7 +79,7 @@ func TestFolderOfFiles(t *testing.T) {
 	if want := []int{fileRows, fileRows, n - 2*fileRows}; !slices.Equal(rows, want) || paths[1] != "part-00001-"+partial.sum()+".parquet" {
 		t.Errorf("%v have %d rows, want %d", paths, rows, want)
 	}
-	if again, _ := rowsOf(t, filepath.Join(folder, Scores)); finishWith(t, []*File{partial}, folder, fileRows).rows() != n || !slices.Equal(again, paths) {
+	if again, _ := rowsOf(t, filepath.Join(folder, Scores)); finishWith(t, []*File{partial}, folder, fileRows).Rows() != n || !slices.Equal(again, paths) {
 		t.Errorf("an equal result has other files: %v", again)
 	}
 	smaller := t.TempDir()
@@ -104,7 +104,7 @@ func TestFolderOfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := OpenFile(f.path); err != nil || got.rows() != n {
+		if got, err := OpenFile(f.path); err != nil || got.Rows() != n {
 			t.Errorf("with %d files of an earlier result: %v", i+1, err)
 		}
 	}
@@ -112,7 +112,7 @@ func TestFolderOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := OpenFile(f.path)
-	if err != nil || got.rows() != earlier.rows() {
+	if err != nil || got.Rows() != earlier.Rows() {
 		t.Errorf("without a file of the last result: %v", err)
 	}
 	finishWith(t, files, folder, 10)
@@ -121,8 +121,12 @@ func TestFolderOfFiles(t *testing.T) {
 	}
 	for _, damage := range []func(path string) error{
 		func(path string) error { return os.WriteFile(path, []byte("PAR1"), 0o666) },
-		func(path string) error { return os.Rename(path, filepath.Join(filepath.Dir(path), fmt.Sprintf("x%d", n))) },
-		func(path string) error { return os.Rename(filepath.Join(filepath.Dir(path), "part-00000-"+f.sum()+".parquet"), path) },
+		func(path string) error {
+			return os.Rename(path, filepath.Join(filepath.Dir(path), fmt.Sprintf("x%d", n)))
+		},
+		func(path string) error {
+			return os.Rename(filepath.Join(filepath.Dir(path), "part-00000-"+f.sum()+".parquet"), path)
+		},
 	} {
 		finishWith(t, files, folder, 10)
 		if err := damage(filepath.Join(f.path, "part-00001-"+f.sum()+".parquet")); err != nil {

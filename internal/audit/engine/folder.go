@@ -302,12 +302,20 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 			err = os.Remove(paths[i])
 		} else if err == nil {
 			parts = append(parts, opened[i])
-			for _, r := range opened[i].Ranges {
-				have[r.Shard] = append(have[r.Shard], r)
-			}
 		}
 		if err != nil {
 			return err
+		}
+	}
+	parts, contained := splitContained(parts)
+	for _, part := range contained {
+		if err := os.Remove(part.Path()); err != nil {
+			return err
+		}
+	}
+	for _, part := range parts {
+		for _, r := range part.Ranges {
+			have[r.Shard] = append(have[r.Shard], r)
 		}
 	}
 	if parts == nil {
@@ -512,7 +520,7 @@ func checkRowCount(name string, n int, have []audit.Range) error {
 
 // IsPartFile reports whether a file in the parts folder has a name that audits use.
 func IsPartFile(name string) bool {
-	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs.txt", "run.json"} {
+	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs*.txt", "run.json"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
 			return true
 		}

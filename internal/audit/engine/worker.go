@@ -253,11 +253,16 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 // StartsBetween reports whether a file is a part that begins at a place from first up to but not
 // including last.
 func StartsBetween(name string, first, last Place) bool {
+	at, ok := placeOf(name)
+	return ok && !at.before(first) && at.before(last)
+}
+
+// placeOf returns the place at which the part with a file name begins.
+func placeOf(name string) (at Place, ok bool) {
 	shard, row, _ := strings.Cut(strings.TrimSuffix(name, ".parquet"), "-")
 	number, err := strconv.Atoi(shard)
 	start, rowErr := strconv.Atoi(row)
-	at := Place{number, start}
-	return cmp.Or(err, rowErr) == nil && !at.before(first) && at.before(last) && IsPartFile(name) && strings.HasSuffix(name, ".parquet")
+	return Place{number, start}, cmp.Or(err, rowErr) == nil && IsPartFile(name) && strings.HasSuffix(name, ".parquet")
 }
 
 // emptyName and brokenName return the name of the file with the reason why a shard is left
