@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,6 +55,31 @@ func files() (dir string, remove func()) {
 		panic(err)
 	}
 	return dir, func() { os.RemoveAll(dir) }
+}
+
+// TestEvery checks that every third row of a file of features is audited, with its own score.
+func TestEvery(t *testing.T) {
+	dir, remove := files()
+	defer remove()
+	keys := func(every int) (list []string) {
+		a, err := audit.Run(t.Context(), audit.Options{Bundle: filepath.Join(dir, "m.attach"), Inputs: []string{filepath.Join(dir, "tuesday.npz")}, Dir: filepath.Join(dir, "every", strconv.Itoa(every)), Every: every})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range a.HighestScoring {
+			if row.At%3 == 0 {
+				list = append(list, fmt.Sprintf("%s in row %d: %v", row.Key, row.At, row.Score))
+			}
+		}
+		if every > 1 && (a.Inputs != 100 || len(list) != 100) {
+			t.Errorf("%d of %d rows are of each third row", len(list), a.Inputs)
+		}
+		return list
+	}
+	all, some := keys(0), keys(3)
+	if len(all) < 30 || !slices.Equal(some[:len(all)], all) {
+		t.Errorf("the rows with the highest scores are %v, want %v", some[:len(all)], all)
+	}
 }
 
 // TestRun checks that results are those of audit.json, that progress ends at 1, and that

@@ -231,7 +231,7 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Sl
 	}
 	if known := r.Known.withTarget; len(known) > 0 && !m.Unlabelled {
 		m.LeaveOut(cmp.Or(y, x), r.N-len(known), r.N)
-		r.selectRows(known)
+		r.Select(known)
 	}
 	return r, err
 }
@@ -257,8 +257,8 @@ func (r *Rows) Blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	return r.Known.With(r.batches)
 }
 
-// selectRows removes all rows that are not in list. The list must be ascending.
-func (r *Rows) selectRows(list []int) {
+// Select removes all rows that are not in list. The list must be ascending.
+func (r *Rows) Select(list []int) {
 	name, batches := r.Name, r.batches
 	r.N, r.Known = len(list), r.Known.selectRows(list)
 	r.Name = func(row int) any { return name(list[row]) }

@@ -106,15 +106,22 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	if set == nil {
 		r.bounds = pieceBounds(count, modelrows.FeatureBlockRows, pieces)
 		r.Name = func(i int) (string, string, int) {
-			key, folder := audit.Key(name, "", i)
-			return key, folder, i
+			key, folder := audit.Key(name, "", i*step)
+			return key, folder, i * step
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
 			return func(yield func(audit.Batch, error) bool) {
-				precomputed, err := e.rows.Precomputed(ctx, path, "", inputs.Slice{Start: from, End: count, Ends: true})
+				precomputed, err := e.rows.Precomputed(ctx, path, "", inputs.Slice{Start: from * step, End: (count-1)*step + 1, Ends: true})
 				if err != nil {
 					yield(audit.Batch{}, err)
 					return
+				}
+				if step > 1 {
+					audited := make([]int, count-from)
+					for i := range audited {
+						audited[i] = i * step
+					}
+					precomputed.Select(audited)
 				}
 				for batch, err := range precomputed.Blocks(true) {
 					if !yield(audit.Batch{Rows: batch}, err) {
