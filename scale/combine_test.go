@@ -134,3 +134,24 @@ func TestScored(t *testing.T) {
 		t.Errorf("a replaced run: %v", err)
 	}
 }
+
+// TestGet checks that get replaces a part that was combined since it was copied, and keeps others.
+func TestGet(t *testing.T) {
+	bucket, dir := t.TempDir(), t.TempDir()
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(bucket, "grown"), "new content")
+	write(filepath.Join(dir, "grown"), "old")
+	write(filepath.Join(bucket, "equal"), "there")
+	write(filepath.Join(dir, "equal"), "here!")
+	if err := newStorage().get(t.Context(), "file://"+filepath.ToSlash(bucket), "", func(string) bool { return true }, dir); err != nil {
+		t.Fatal(err)
+	}
+	if grown, equal := readFile(t, filepath.Join(dir, "grown")), readFile(t, filepath.Join(dir, "equal")); string(grown) != "new content" || string(equal) != "here!" {
+		t.Errorf("the files hold %q and %q", grown, equal)
+	}
+}
