@@ -77,6 +77,8 @@ func codeOf(err error) codes.Code {
 	switch status := statusOf(err); status {
 	case http.StatusOK:
 		return codes.OK
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
 	case http.StatusNotFound:
 		return codes.NotFound
 	case http.StatusConflict:

@@ -59,6 +59,9 @@ type message[T any] interface {
 func method[Request, Response any, In message[Request], Out message[Response]](name string, handler func(*Server, context.Context, In) (Out, error)) protocolMethod {
 	m := protocolMethod{request: In(nil).ProtoReflect().Descriptor().Name(), response: Out(nil).ProtoReflect().Descriptor().Name()}
 	m.MethodDesc = grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+		if err := server.(*Server).checkCall(ctx, name); err != nil { // before the message is read
+			return nil, status.Error(codeOf(err), err.Error())
+		}
 		in := In(new(Request))
 		if err := decode(in); err != nil {
 			return nil, err
@@ -76,6 +79,16 @@ func method[Request, Response any, In message[Request], Out message[Response]](n
 		return intercept(ctx, in, &grpc.UnaryServerInfo{Server: server, FullMethod: "/" + serviceName + "/" + name}, handle)
 	}}
 	return m
+}
+
+// checkCall returns an error if a call of a method has no token that is allowed. Methods about
+// health need none.
+func (s *Server) checkCall(ctx context.Context, method string) error {
+	switch method {
+	case "ServerLive", "ServerReady", "ModelReady":
+		return nil
+	}
+	return s.checkToken(strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ","))
 }
 
 func (s *Server) serverLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {

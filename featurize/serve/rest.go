@@ -36,7 +36,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes returns the handler of all REST endpoints.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	get := func(path string, handle func(r *http.Request) (any, error)) {
+	probe := func(path string, handle func(r *http.Request) (any, error)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			var v any
 			err := allow(r, http.MethodGet, http.MethodHead)
@@ -50,9 +50,21 @@ func (s *Server) routes() *http.ServeMux {
 			writeJSON(w, http.StatusOK, v)
 		})
 	}
+	get := func(path string, handle func(r *http.Request) (any, error)) {
+		probe(path, func(r *http.Request) (any, error) {
+			if err := s.checkToken(r.Header.Get("Authorization")); err != nil {
+				return nil, err
+			}
+			return handle(r)
+		})
+	}
 	post := func(path string, handle func(w http.ResponseWriter, r *http.Request, c *call, e *entry)) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			e, err := s.find(r.PathValue("model"), r.PathValue("version"))
+			err := s.checkToken(r.Header.Get("Authorization"))
+			var e *entry
+			if err == nil {
+				e, err = s.find(r.PathValue("model"), r.PathValue("version"))
+			}
 			if err == nil {
 				err = allow(r, http.MethodPost)
 			}
@@ -67,15 +79,15 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	get("/v2", func(*http.Request) (any, error) { return serverMetadata(), nil })
 	get("/v2/{$}", func(*http.Request) (any, error) { return serverMetadata(), nil })
-	get("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
-	get("/v2/health/ready", func(*http.Request) (any, error) {
+	probe("/v2/health/live", func(*http.Request) (any, error) { return map[string]bool{"live": true}, nil })
+	probe("/v2/health/ready", func(*http.Request) (any, error) {
 		return map[string]bool{"ready": true}, s.checkReady()
 	})
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		get(model, func(r *http.Request) (any, error) {
 			return s.modelMetadata(r.PathValue("model"), r.PathValue("version"))
 		})
-		get(model+"/ready", func(r *http.Request) (any, error) {
+		probe(model+"/ready", func(r *http.Request) (any, error) {
 			err := s.checkModelReady(r.PathValue("model"), r.PathValue("version"))
 			return map[string]any{"name": r.PathValue("model"), "ready": true}, err
 		})
@@ -108,8 +120,11 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 func writeError(w http.ResponseWriter, err error) {
 	status := statusOf(err)
-	if status == http.StatusTooManyRequests {
+	switch status {
+	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	writeJSON(w, status, map[string]string{"error": err.Error()})
 }

@@ -78,6 +78,10 @@ type Options struct {
 	// AllowSignatureChange allows a reload to change inputs, outputs, the task or class
 	// names. If it is not set, such a reload fails and the previous file is still served.
 	AllowSignatureChange bool
+	// AllowToken, if not nil, decides by its bearer token whether a request is answered. A request
+	// without a token has the empty one. Requests about health, and reflection, need no token.
+	// OpenTokens returns such a function for a file of tokens.
+	AllowToken func(token string) bool
 	// Log receives log records. If Log is nil, the records are discarded.
 	Log *slog.Logger
 	// Tracing receives a span for each request for predictions. The span belongs to the
@@ -94,8 +98,9 @@ type Server struct {
 	calls    sync.Pool    // pool of *call
 	reserved atomic.Int64 // total number of bytes that requests have reserved
 	metrics
-	tracer      trace.Tracer // nil without tracing
-	logThrottle throttle     // limits log messages about status 429
+	tracer        trace.Tracer // nil without tracing
+	logThrottle   throttle     // limits log messages about status 429
+	tokenThrottle throttle     // limits log messages about requests without a token
 
 	drainOnce sync.Once
 	draining  chan struct{} // closed by Drain
