@@ -3,8 +3,10 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"net"
@@ -29,6 +31,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/tap"
 
@@ -42,6 +46,10 @@ type serveFlags struct {
 	table
 	modelFlags
 	models, allowedHosts         []string
+	tlsCert, tlsKey, tokens      string
+	certificate                  func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil without --tls-cert
+	maxConnections               int
+	idleTimeout                  time.Duration
 	http, grpc, monitorState     string
 	adapt, adaptState            string
 	adaptStep                    float64
@@ -53,12 +61,17 @@ type serveFlags struct {
 }
 
 func serveCommand() *cli.Command {
-	f := &serveFlags{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, maxBody: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second, maxPending: 100_000}
+	f := &serveFlags{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, maxBody: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second, idleTimeout: 2 * time.Minute, maxConnections: 4096, maxPending: 100_000}
 	fixed := []conflict{noEffect("without --adapt", func() bool { return f.adapt == "" })}
 	f.table = join(table{
-		{name: "http", dest: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
+		{name: "http", dest: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface, unix:/run/attach.sock a Unix socket"},
 		{name: "grpc", dest: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
 		{name: "allow-host", dest: &f.allowedHosts, rule: checkHostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
+		{name: "tls-cert", dest: &f.tlsCert, file: otherFile, usage: "FILE: certificate and its chain, in PEM format, so that requests are encrypted, over REST and gRPC; a changed file is read again",
+			conflicts: []conflict{{when: func() bool { return f.tlsKey == "" }, reason: "needs --tls-key FILE, the private key of the certificate"}}},
+		{name: "tls-key", dest: &f.tlsKey, file: otherFile, usage: "FILE: private key of --tls-cert, in PEM format",
+			conflicts: []conflict{{when: func() bool { return f.tlsCert == "" }, reason: "needs --tls-cert FILE, the certificate of the key"}}},
+		{name: "token-file", dest: &f.tokens, file: otherFile, usage: "FILE: bearer tokens, one in each line, so that only clients with a token get answers; requests about health need none; a changed file is read again"},
 		{name: "traces", dest: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
 	}.inGroup(groupNetwork), table{
 		{name: "max-batch-size", dest: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
@@ -66,6 +79,8 @@ func serveCommand() *cli.Command {
 		{name: "max-queue", dest: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
 		{name: "max-body", dest: &f.maxBody, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
 		{name: "timeout", dest: &f.timeout, rule: duration(time.Millisecond, maxWait), usage: "DURATION: longest time for a request"},
+		{name: "max-connections", dest: &f.maxConnections, rule: between(1, 1<<20), usage: "N: most connections of each protocol, so that clients cannot use up the file descriptors of the process; further ones wait"},
+		{name: "idle-timeout", dest: &f.idleTimeout, rule: duration(time.Second, maxWait), usage: "DURATION: time without a request after which a connection is closed; choose more than the load balancer does, which otherwise sends requests to closed connections"},
 		{name: "drain", dest: &f.drain, rule: duration(0, maxWait), usage: "DURATION: time to answer on after the server is told to stop, while it is reported as not ready, so that load balancers lose no request; 10s is enough for most clusters"},
 		{name: "grace", dest: &f.grace, rule: duration(0, maxWait), usage: "DURATION: time for requests to finish after --drain; a further signal ends either wait"},
 	}.inGroup(groupLoad), table{
@@ -85,7 +100,7 @@ func serveCommand() *cli.Command {
 		Usage:     "serve predictions over REST and gRPC",
 		UsageText: "attach serve [NAME=]M.attach… [--http :8080] [--grpc :9000]",
 		Description: "Serves the Open Inference Protocol, version 2, as KServe and Triton do. Answers have the columns of `attach predict`; each model also has a drift monitor. A model is called as its file without .attach, in version 1; NAME=M.attach or NAME/VERSION=M.attach says otherwise.\n\n" +
-			"A changed file or model is reloaded without dropping a request; SIGHUP reloads all. If the new file cannot be opened, the old one stays. There is no authentication and no TLS: run it behind a proxy. docs/guides/serve.md has examples of requests.",
+			"A changed file or model is reloaded without dropping a request; SIGHUP reloads all. If the new file cannot be opened, the old one stays. --tls-cert encrypts requests, and --token-file refuses clients without a token. docs/guides/serve.md has examples of requests.",
 		CustomHelpTemplate: `attach serve digits_resnet.attach
 attach serve digits=digits_resnet.attach toy=toy_regressor.attach --http :8080 --grpc ''`,
 	}, argument{name: "M.attach", list: &f.models}, f.run)
@@ -111,10 +126,21 @@ func (f *serveFlags) run(c *cli.Context) error {
 		return err
 	}
 	defer flush()
+	if f.tlsCert != "" {
+		if f.certificate, err = serve.OpenCertificate(f.tlsCert, f.tlsKey, f.Log); err != nil {
+			return fmt.Errorf("--tls-cert: %w", err)
+		}
+	}
+	var allowToken func(string) bool
+	if f.tokens != "" {
+		if allowToken, err = serve.OpenTokens(f.tokens, f.Log); err != nil {
+			return fmt.Errorf("--token-file: %w", err)
+		}
+	}
 	var stores stateStores
 	s := serve.New(serve.Options{
 		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.maxBody), Timeout: f.timeout, AllowSignatureChange: f.allowSignatureChange, Log: f.Log, Tracing: tracing,
+		MaxBodySize: int64(f.maxBody), Timeout: f.timeout, AllowSignatureChange: f.allowSignatureChange, AllowToken: allowToken, Log: f.Log, Tracing: tracing,
 		Adapt: f.adaptation(), MaxPending: f.maxPending, PendingTimeout: f.pendingTimeout,
 		Restore: func(name, version string, m *calibrate.Monitor, a *serve.Adaptation) error {
 			return stores.restore(name, version, m, a)
@@ -204,24 +230,32 @@ func (f *serveFlags) listen(s *serve.Server) (*listeners, error) {
 	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", s.Authorize(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: maxIdle, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: f.idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
 	serveHTTP := func(socket net.Listener) error {
 		l.http.Handler = newHostGuard(f.allowedHosts, socket.Addr()).wrap(mux)
+		if f.certificate != nil {
+			l.http.TLSConfig = f.tlsConfig()
+			return l.http.ServeTLS(socket, "", "")
+		}
 		return l.http.Serve(socket)
 	}
 	if err := f.accept(l, "http", f.http, serveHTTP); err != nil || f.grpc == "" {
 		return l, err
 	}
 	var guard hostGuard
-	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.maxBody), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+	channel := insecure.NewCredentials()
+	if f.certificate != nil {
+		channel = credentials.NewTLS(f.tlsConfig())
+	}
+	l.grpc = grpc.NewServer(grpc.Creds(channel), grpc.MaxRecvMsgSize(f.maxBody), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		if err := guard.checkGRPC(info.Header[":authority"]); err != nil {
 			return nil, err
 		}
 		return f.withDeadline(ctx)
 	}),
-		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}))
+		grpc.MaxHeaderListSize(maxHeaderBytes), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: f.idleTimeout}))
 	s.Register(l.grpc)
 	s.RegisterHealth(l.grpc)
 	s.RegisterReflection(l.grpc)
@@ -235,22 +269,48 @@ func (f *serveFlags) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
-// These limits protect the server against idle and slow clients.
-const (
-	maxConnections = 4096 // further connections wait
-	maxHeaderBytes = 64 << 10
-	maxIdle        = 2 * time.Minute // idle time after which a connection is closed
-)
+// maxHeaderBytes is the maximum size of the headers of a request, in bytes.
+const maxHeaderBytes = 64 << 10
+
+// tlsConfig returns the TLS configuration of a listener.
+func (f *serveFlags) tlsConfig() *tls.Config {
+	return &tls.Config{GetCertificate: f.certificate, MinVersion: tls.VersionTLS12}
+}
 
 // accept listens on an address and serves its connections in the background.
 func (f *serveFlags) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
-	socket, err := net.Listen("tcp", address)
+	network := "tcp"
+	if path, isUnix := strings.CutPrefix(address, unixPrefix); isUnix {
+		network, address = "unix", path
+		removeDeadSocket(path)
+	}
+	socket, err := net.Listen(network, address)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", protocol, err)
 	}
 	f.Log.Info("listening", protocol, socket.Addr().String())
-	go func() { l.failed <- serve(netutil.LimitListener(socket, maxConnections)) }()
+	go func() { l.failed <- serve(netutil.LimitListener(socket, f.maxConnections)) }()
 	return nil
+}
+
+// unixPrefix begins the address of a Unix socket, as gRPC clients write it.
+const unixPrefix = "unix:"
+
+// removeDeadSocket removes the Unix socket at path if no process listens on it. A server removes
+// its socket when it ends, but not if it is killed.
+func removeDeadSocket(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+		return
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path) // if this fails, net.Listen reports that the address is in use
+	}
 }
 
 // withDeadline gives a gRPC call a deadline of --timeout, which includes the time until its
@@ -317,8 +377,11 @@ const maxWait = 365 * 24 * time.Hour
 
 // address is the rule for a network address to listen on.
 func address(value any) string {
+	if path, isUnix := strings.CutPrefix(value.(string), unixPrefix); isUnix {
+		return requirement(path != "", "it must have a path, such as unix:/run/attach.sock")
+	}
 	_, port, err := net.SplitHostPort(value.(string))
-	return requirement(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
+	return requirement(err == nil && port != "", "it must be HOST:PORT, :PORT for every interface, or unix:PATH")
 }
 
 func addressOrNone(value any) string {
