@@ -276,7 +276,7 @@ func (f *finishedFlags) groupList(a *audit.Audit) (columns []string, zero []any,
 	}
 	return columns, zero, func(use func([]any) error) error {
 		if len(groups) == 0 {
-			return audit.NoSuchGroupError(f.within)
+			return fmt.Errorf("the audit has no file, folder or group %q", f.within)
 		}
 		for _, g := range groups {
 			row := []any{g.Name, g.Kind, g.Inputs, g.Discoveries, g.Outliers, g.Unusual, g.FitDuplicates}
