@@ -14,6 +14,9 @@ import (
 // maxMapText is the largest number of characters of a name in the table of the map.
 const maxMapText = 80
 
+// maxTypical is the largest number of typical inputs of a cluster on the page.
+const maxTypical = 3
+
 // Markers of a map. Markers 1 to 6 stand for clusters, or the first for all discoveries if
 // there are no clusters.
 const (
@@ -66,10 +69,10 @@ func clusterBlocks(a *audit.Audit) []block {
 	}
 	texts("cluster", 9, func(c audit.Cluster) string { return c.Name })
 	g.addNumbers("inputs", "", mapSlice(a.Clusters, func(c audit.Cluster) float64 { return float64(c.Inputs) }), formatWhole)
+	texts("most typical inputs", 26, func(c audit.Cluster) string { return names(c.Keys[:min(maxTypical, len(c.Keys))]) })
 	texts("unusual values", 18, func(c audit.Cluster) string { return most(c.Reasons) })
 	texts("most of them in", 16, func(c audit.Cluster) string { return most(c.Place) })
 	texts("predicted class", 0, func(c audit.Cluster) string { return most(c.Class) })
-	texts("most typical inputs", 26, func(c audit.Cluster) string { return names(c.Keys) })
 	texts("most similar normal rows", 26, func(c audit.Cluster) string { return names(c.NearestNormal) })
 	b.Tables = []grid{g}
 	return []block{b}
