@@ -106,23 +106,21 @@ func (b *boosting) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 
 func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	var all trees.Trees
-	var values []float64
-	for _, m := range b.Models {
-		all, values = append(all, m.Trees...), append(values, m.Values...)
-	}
-	predictions, err := all.Graph(x, values)
-	if err != nil {
-		return predictions, err
-	}
-	var targets, grid []graph.Tensor
-	first := 0
-	for _, m := range b.Models {
-		next := first + len(m.Trees)
-		grid = append(grid, predictions.Columns(first, next).Sum().Mul(m.LearningRate).Add(m.Base).Single())
-		first = next
-		if len(grid) == len(b.Levels) {
-			targets, grid = append(targets, grid[0].Concat(grid[1:]...).Sorted().Interpolate(b.Levels, levels)), nil
+	var values, base []float64
+	var models []int // model of each tree
+	for i, m := range b.Models {
+		all, base = append(all, m.Trees...), append(base, m.Base)
+		for _, v := range m.Values {
+			values = append(values, m.LearningRate*v)
+		}
+		for range m.Trees {
+			models = append(models, i)
 		}
 	}
-	return graph.Stack(targets), nil
+	sums, err := all.Graph(x, values, func(tree int) int { return models[tree] }, len(b.Models))
+	if err != nil {
+		return sums, err
+	}
+	n := len(b.Levels)
+	return sums.Add(base).Reshape(-1, int64(len(b.Models)/n), int64(n)).Sorted().Interpolate(b.Levels, levels), nil
 }

@@ -84,7 +84,7 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 }
 
 func (s *isolationForest) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	paths, err := s.Trees.Graph(b.Features, s.Paths)
+	paths, err := s.Trees.LeafValues(b.Features, s.Paths)
 	if err != nil {
 		return paths, err
 	}

@@ -102,7 +102,7 @@ func (s *scalarGraph) markTop() graph.Tensor { return s.oneHot(s.logits.ArgMax()
 // ordered by their class number.
 func (s *scalarGraph) markTopTwo() (top, second graph.Tensor) {
 	_, best := s.logits.Top(2)
-	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
+	return s.oneHot(best.Columns(0, 1)), s.oneHot(best.Columns(1, 2))
 }
 
 // complement returns 1 − mark.

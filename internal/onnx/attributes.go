@@ -118,6 +118,8 @@ func Tensor(value any, dims ...int64) *pb.TensorProto {
 		t = pb.TensorProto_INT64
 	case int32, []int32:
 		t = pb.TensorProto_INT32
+	case uint8, []uint8:
+		t = pb.TensorProto_UINT8
 	case bool, []bool:
 		t = pb.TensorProto_BOOL
 	default:

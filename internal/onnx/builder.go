@@ -92,15 +92,35 @@ func (b *Builder) Graph() *pb.GraphProto { return b.model.Graph }
 func (b *Builder) Index() *Graph { return newGraph(b.model) }
 
 // Import declares that the model uses an operator set. If the model already imports its
-// domain, the version does not change.
-func (b *Builder) Import(domain string, version int64) {
-	for _, o := range b.model.OpsetImport {
-		if canonicalDomain(o.GetDomain()) == canonicalDomain(domain) {
-			return
-		}
+// domain, the version does not change. Import returns the version that the model then uses.
+func (b *Builder) Import(domain string, wanted int64) int64 {
+	if v := version(b.model, domain); v > 0 {
+		return v
 	}
 	b.model.OpsetImport = append(b.model.OpsetImport,
-		&pb.OperatorSetIdProto{Domain: proto.String(domain), Version: proto.Int64(version)})
+		&pb.OperatorSetIdProto{Domain: proto.String(domain), Version: proto.Int64(wanted)})
+	return wanted
+}
+
+// If appends a node that runs one of two subgraphs, and returns the names of the n tensors that
+// it returns. cond names a tensor with one boolean. then and otherwise append the nodes of a
+// subgraph and return the names of n tensors that these nodes make. They may read tensors of
+// the graph.
+func (b *Builder) If(cond string, n int, then, otherwise func() []string) []string {
+	return b.NodeN(n, "If", []string{cond}, Attr("then_branch", b.subgraph("then", then)), Attr("else_branch", b.subgraph("else", otherwise)))
+}
+
+// subgraph returns the graph of the nodes that build appends. Its outputs are the tensors that
+// build returns.
+func (b *Builder) subgraph(name string, build func() []string) *pb.GraphProto {
+	outer, consts, asNodes := b.model.Graph, b.consts, b.constsAsNodes
+	sub := &pb.GraphProto{Name: proto.String(name)}
+	b.model.Graph, b.consts, b.constsAsNodes = sub, maps.Clone(consts), true
+	defer func() { b.model.Graph, b.consts, b.constsAsNodes = outer, consts, asNodes }()
+	for _, out := range build() {
+		sub.Output = append(sub.Output, &pb.ValueInfoProto{Name: proto.String(out)})
+	}
+	return sub
 }
 
 // Input declares an input of the graph and returns its name. A dimension is an int or int64

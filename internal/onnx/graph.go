@@ -104,9 +104,12 @@ func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[te
 // it.
 func (g *Graph) Opset() int64 { return opset(g.Model) }
 
-func opset(m *pb.ModelProto) int64 {
+func opset(m *pb.ModelProto) int64 { return version(m, "") }
+
+// version returns the version of the operator set that a model imports for a domain, or 0.
+func version(m *pb.ModelProto, domain string) int64 {
 	for _, o := range m.GetOpsetImport() {
-		if IsDefault(o.GetDomain()) {
+		if canonicalDomain(o.GetDomain()) == canonicalDomain(domain) {
 			return o.GetVersion()
 		}
 	}

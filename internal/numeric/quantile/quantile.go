@@ -43,3 +43,20 @@ func Interpolate(levels []float64, q []float32, tau float64) float32 {
 	lo, hi := float64(q[i-1]), float64(q[i])
 	return float32(min(lo+w*(hi-lo), hi))
 }
+
+// Weights returns the weight of each level's quantile in Interpolate: the quantile at tau is the
+// sum of all quantiles, each times its weight.
+func Weights(levels []float64, tau float64) []float64 {
+	weights := make([]float64, len(levels))
+	i := sort.SearchFloat64s(levels, tau)
+	switch {
+	case i == len(levels):
+		weights[i-1] = 1
+	case i == 0 || levels[i] == tau:
+		weights[i] = 1
+	default:
+		weights[i] = (tau - levels[i-1]) / (levels[i] - levels[i-1])
+		weights[i-1] = 1 - weights[i]
+	}
+	return weights
+}

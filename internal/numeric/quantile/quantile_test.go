@@ -1,6 +1,7 @@
 package quantile
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,6 +43,20 @@ func TestInterpolateIncreases(t *testing.T) {
 				t.Fatalf("quantile at %v is %v after %v", tau, v, last)
 			}
 			last = v
+		}
+	}
+}
+
+// TestWeights checks Weights against Interpolate.
+func TestWeights(t *testing.T) {
+	levels, q := []float64{0.1, 0.5, 0.75}, []float32{1, 4, 32}
+	for _, tau := range []float64{0.05, 0.1, 0.2, 0.5, 0.6, 0.75, 0.99} {
+		var got float64
+		for i, w := range Weights(levels, tau) {
+			got += w * float64(q[i])
+		}
+		if want := float64(Interpolate(levels, q, tau)); math.Abs(got-want) > 1e-6*want {
+			t.Errorf("level %v: %v, not %v", tau, got, want)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package graph writes the computations of fitted methods as nodes of an ONNX graph. It
-// uses only standard operators, because every runtime implements them.
+// uses only operators of ONNX, because every runtime implements them.
 //
 // A fitted method supports graphs if it implements Detector or QuantileRegressor.
 // ScoreGraph and QuantilesGraph compute with tensors what Score and Quantiles compute in
@@ -130,7 +130,8 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	if err != nil {
 		return Tensor{}, err
 	}
-	return all.Add(x.Mul(0.).Sum().Reshape(0, 1, 1)), nil
+	unknown := x.MatMul(x.Constant(make([]float32, x.cols), x.cols, 1)) // 0, or NaN
+	return all.Add(unknown.Reshape(0, 1, 1)), nil
 }
 
 var errNoGraph = &Refusal{"only methods of attach can be written as a graph of ONNX operators, and not all of them"}

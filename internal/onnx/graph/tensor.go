@@ -3,12 +3,12 @@ package graph
 import (
 	"fmt"
 	"slices"
-	"sort"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/blas/blas64"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -48,6 +48,9 @@ func (x Tensor) Named(name string) Tensor {
 
 // Name returns the tensor's name in the graph.
 func (x Tensor) Name() string { return x.name }
+
+// Opset returns the version of the graph's default operator set.
+func (x Tensor) Opset() int64 { return x.b.Opset() }
 
 // Cols returns the size of the last axis.
 func (x Tensor) Cols() int { return x.cols }
@@ -249,8 +252,26 @@ func (x Tensor) Less(v any) Tensor {
 	return c
 }
 
+// Is returns a condition: whether x equals v, element by element. It is false for NaN.
+func (x Tensor) Is(v float64) Tensor {
+	if x.b.Opset() < 11 { // Equal then takes no floating-point numbers
+		return x.Sub(v).Abs().Less(1e-30)
+	}
+	c := x.binaryOp("Equal", v)
+	c.elem = pb.TensorProto_BOOL
+	return c
+}
+
 // Not negates a condition.
 func (c Tensor) Not() Tensor { return c.node("Not", c.name) }
+
+// And returns a condition that holds if c and v hold, element by element.
+func (c Tensor) And(v Tensor) Tensor { return c.binaryOp("And", v) }
+
+// All returns a condition that holds if c holds in all columns. The last axis keeps the size 1.
+func (c Tensor) All() Tensor {
+	return c.To(pb.TensorProto_INT32).reduce("ReduceMin").To(pb.TensorProto_BOOL)
+}
 
 // Or returns a condition that holds if c or v holds, element by element.
 func (c Tensor) Or(v Tensor) Tensor { return c.binaryOp("Or", v) }
@@ -382,6 +403,17 @@ func (x Tensor) Softmax() Tensor {
 // and Lookup. If several numbers are equal, the first counts.
 func (x Tensor) ArgMax() Tensor { return x.argIndex("ArgMax") }
 
+// ArgMaxOf returns the index of the largest number along the last axis of a matrix with blocks
+// of equal length. It is faster than ArgMax if rows are long, because it searches only the
+// block that holds the largest number. It needs operator set 12.
+func (x Tensor) ArgMaxOf(blocks int) Tensor {
+	block := x.cols / blocks
+	all := x.Reshape(-1, int64(blocks), int64(block))
+	best := all.Reduce("ReduceMax", 2, blocks).ArgMax()
+	inBest := Tensor{x.b, x.b.Node("GatherND", []string{all.name, best.name}, onnx.Attr("batch_dims", 1)), x.elem, block}
+	return best.Mul(float64(block)).Add(inBest.ArgMax())
+}
+
 // ArgMin returns the index of the smallest number along the last axis.
 func (x Tensor) ArgMin() Tensor { return x.argIndex("ArgMin") }
 
@@ -391,8 +423,13 @@ func (x Tensor) argIndex(op string) Tensor {
 
 // Top returns the k largest numbers along the last axis in descending order, and their
 // indices.
-func (x Tensor) Top(k int) (values, at Tensor) {
+func (x Tensor) Top(k int) (values, at Tensor) { return x.topK(k, true) }
+
+func (x Tensor) topK(k int, largest bool) (values, at Tensor) {
 	inputs, attrs := []string{x.name}, []*pb.AttributeProto{onnx.Attr("axis", -1)}
+	if !largest {
+		attrs = append(attrs, onnx.Attr("largest", 0))
+	}
 	if x.b.Opset() < 10 {
 		attrs = append(attrs, onnx.Attr("k", k))
 	} else {
@@ -404,41 +441,34 @@ func (x Tensor) Top(k int) (values, at Tensor) {
 
 // Sorted returns x with each row sorted in ascending order.
 func (x Tensor) Sorted() Tensor {
+	if x.cols == 1 {
+		return x
+	}
 	values, _ := x.Smallest(x.cols)
 	return values
 }
 
 // Interpolate computes quantiles at the given levels. x contains quantiles at the levels of
-// grid. Interpolate is linear between them and constant outside the grid.
+// grid. Interpolate is linear between them and constant outside the grid. A row with NaN or
+// infinities returns NaN.
 func (x Tensor) Interpolate(grid, levels []float64) Tensor {
-	low, high, weight := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
+	if slices.Equal(grid, levels) {
+		return x
+	}
+	weights := make([]float64, len(grid)*len(levels))
 	for i, l := range levels {
-		j := sort.SearchFloat64s(grid, l)
-		switch {
-		case j == len(grid):
-			j--
-			low[i] = int64(j)
-		case j == 0 || grid[j] == l:
-			low[i] = int64(j)
-		default:
-			low[i], weight[i] = int64(j-1), (l-grid[j-1])/(grid[j]-grid[j-1])
+		for j, w := range quantile.Weights(grid, l) {
+			weights[j*len(levels)+i] = w
 		}
-		high[i] = int64(j)
 	}
-	if slices.Equal(low, high) {
-		return x.Pick(low)
-	}
-	at, next := x.Pick(low).Double(), x.Pick(high)
-	return at.Add(next.Double().Sub(at).Mul(weight)).To(x.elem)
-}
-
-// Pick returns the columns with the given indices.
-func (x Tensor) Pick(columns []int64) Tensor {
-	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.Constant(columns).name}, onnx.Attr("axis", -1)), x.elem, len(columns)}
+	return x.MatMul(x.Constant(weights, len(grid), len(levels))).To(x.elem)
 }
 
 // Stack joins n×k matrices into one tensor n×matrices×k.
 func Stack(all []Tensor) Tensor {
+	if len(all) == 1 {
+		return all[0].Reshape(-1, 1, int64(all[0].cols))
+	}
 	var names []string
 	for _, x := range all {
 		names = append(names, x.Reshape(-1, 1, int64(x.cols)).name)
@@ -451,6 +481,9 @@ func Stack(all []Tensor) Tensor {
 // Smallest returns the k smallest numbers along the last axis in ascending order, and their
 // indices.
 func (x Tensor) Smallest(k int) (values, at Tensor) {
+	if x.b.Opset() >= 11 {
+		return x.topK(k, false)
+	}
 	values, at = x.Neg().Top(k)
 	return values.Neg(), at
 }
@@ -550,8 +583,17 @@ func (x Tensor) NotOneHot(n int) Tensor {
 	return all.Less(x).Or(x.Less(all))
 }
 
+// Column returns column i and removes the last axis. cols is the size of the axis that is then
+// the last.
+func (x Tensor) Column(i, cols int) Tensor {
+	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.b.Const(int64(i))}, onnx.Attr("axis", -1)), x.elem, cols}
+}
+
 // Columns returns the columns from i to j−1.
 func (x Tensor) Columns(i, j int) Tensor {
+	if i == 0 && j == x.cols {
+		return x
+	}
 	if x.b.Opset() < 10 {
 		return Tensor{x.b, x.b.Node("Slice", []string{x.name}, onnx.Attr("axes", []int64{-1}), onnx.Attr("starts", []int64{int64(i)}), onnx.Attr("ends", []int64{int64(j)})), x.elem, j - i}
 	}
