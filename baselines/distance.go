@@ -71,6 +71,9 @@ func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 
 func (s *distance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	low, high, fraction := ranksOf(s.Percentile, s.Train.Rows)
+	if fraction == 0 {
+		return s.index.DistancesGraph(b.Features, low)
+	}
 	distances, err := s.index.DistancesGraph(b.Features, low, high)
 	if err != nil {
 		return distances, err

@@ -208,11 +208,22 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 // DistancesGraph writes the computation of Distances as graph nodes. The result is n×ranks for
 // n rows of q. It returns an error if graph.CheckBank rejects the index rows.
 func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
-	a, bank, err := x.graph(q)
+	k, padding := slices.Max(ranks)+1, 0
+	inBlocks := k == 1 && x.Rows.Rows > longSearch && q.Opset() >= blocksOpset
+	if inBlocks {
+		padding = (blockOfRows - x.Rows.Rows%blockOfRows) % blockOfRows
+	}
+	a, bank, err := x.graph(q, padding)
 	if err != nil {
 		return graph.Tensor{}, err
 	}
-	_, nearest := x.nearestGraph(a, bank, slices.Max(ranks)+1)
+	nearness := x.nearnessGraph(a, bank, padding)
+	var nearest graph.Tensor
+	if inBlocks {
+		nearest = nearness.ArgMaxOf(nearness.Cols() / blockOfRows)
+	} else {
+		_, nearest = nearness.Top(k)
+	}
 	var all []graph.Tensor
 	for _, rank := range ranks {
 		all = append(all, a.Double().Sub(nearest.Columns(rank, rank+1).Rows(bank).Double()).Norm())
@@ -224,17 +235,17 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 // distances and their row numbers, both n×k, with the nearest row first. It returns the same
 // errors as DistancesGraph.
 func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, rowNumbers graph.Tensor, err error) {
-	a, bank, err := x.graph(q)
+	a, bank, err := x.graph(q, 0)
 	if err != nil {
 		return a, a, err
 	}
-	_, rowNumbers = x.nearestGraph(a, bank, k)
+	_, rowNumbers = x.nearnessGraph(a, bank, 0).Top(k)
 	nearestRows := rowNumbers.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
 	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(nearestRows).Norm().Reshape(-1, int64(k)), rowNumbers, nil
 }
 
-// graph writes the scaled and centred query rows and index rows.
-func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
+// graph writes the scaled and centred query rows and index rows, with rows of zeros after them.
+func (x *Index) graph(q graph.Tensor, padding int) (a, bank graph.Tensor, err error) {
 	n, h := x.Rows.Rows, x.Rows.Cols
 	if err := graph.CheckBank(n, h, 4); err != nil {
 		return a, bank, err
@@ -243,17 +254,25 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	if x.scale != nil {
 		a = q.Unit()
 	}
-	centred := rows.New(n, h)
+	centred := rows.New(n+padding, h)
 	for i := range n {
 		x.centre(rows.Row(centred, i), rows.Row(x.Rows, i), x.scaleOf(i))
 	}
 	return a.Sub(x.mean).Single(), q.Constant(centred), nil
 }
 
-// nearestGraph writes the squared distances and the numbers of the k nearest index rows, with
-// the nearest row first. The squared distances lack the squared norm of the query row.
-func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, rowNumbers graph.Tensor) {
-	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squaredNorms).Smallest(k)
+// A graph searches for the nearest of more than longSearch index rows in blocks of blockOfRows,
+// which is faster for many query rows. The nodes need operator set blocksOpset.
+const longSearch, blockOfRows, blocksOpset = 4096, 128, 12
+
+// nearnessGraph writes 2a·b − ‖b‖² for each query row a and index row b. It is largest for the
+// nearest index row. It is smallest for the padding.
+func (x *Index) nearnessGraph(a, bank graph.Tensor, padding int) graph.Tensor {
+	negativeNorms := slices.Repeat([]float64{-math.MaxFloat32}, x.Rows.Rows+padding)
+	for i, n := range x.squaredNorms {
+		negativeNorms[i] = -n
+	}
+	return a.Affine(2, bank, negativeNorms)
 }
 
 func (s *search) finite() bool { return rows.Finite(s.squaredNorm) }

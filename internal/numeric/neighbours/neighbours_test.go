@@ -13,6 +13,11 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
 // randomRows returns n rows far from 0, except that row 1 is 0. The last row equals the first.
@@ -145,5 +150,59 @@ func TestSearchesReuseMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if megabytes := (after.TotalAlloc - before.TotalAlloc) >> 20; megabytes > 40 {
 		t.Errorf("40 searches took %d MB", megabytes)
+	}
+}
+
+// TestDistancesGraph checks a graph that searches many rows in blocks. A row of the queries is
+// not finite.
+func TestDistancesGraph(t *testing.T) {
+	const n, h = 4300, 3 // not a multiple of the length of a block
+	x := neighbours.New(randomRows(n, h, 1), false)
+	q := randomRows(20, h, 2)
+	q.Data[3*q.Stride] = float32(math.NaN())
+	b := onnx.NewBuilder("test", 17)
+	in := graph.Wrap(b, b.Input("q", pb.TensorProto_FLOAT, "n", h), pb.TensorProto_FLOAT, h)
+	for _, ranks := range [][]int{{0}, {2, 0}} {
+		d, err := x.DistancesGraph(in, ranks...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.OutputAs("out", d.Double().Name(), pb.TensorProto_DOUBLE, "n", len(ranks))
+	}
+	model, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := orttest.Open(t).NewSession(t.Context(), ort.Model{Proto: model}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	var rowsOfQ []float32
+	for i := range q.Rows {
+		rowsOfQ = append(rowsOfQ, rows.Row(q, i)...)
+	}
+	input, err := ort.NewTensor([]int64{int64(q.Rows), h}, rowsOfQ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	out, err := session.Run(t.Context(), []*ort.Tensor{input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out[0].Close()
+	defer out[1].Close()
+	nearest, both := ort.View[float64](out[0]), ort.View[float64](out[1])
+	for i := range q.Rows {
+		if i == 3 {
+			continue // any distance
+		}
+		all := bruteForce(x.Rows, q, i, false, false)
+		for k, got := range []float64{nearest[i], both[2*i], both[2*i+1]} {
+			if want := all[[]int{0, 2, 0}[k]].Distance; math.Abs(got-want) > 1e-5*want {
+				t.Errorf("row %d: distance %v, not %v", i, got, want)
+			}
+		}
 	}
 }
