@@ -30,7 +30,7 @@ type graphWriter struct {
 	opts    graphOptions
 	rows    graph.Batch  // features, logits and other tensors that methods read
 	alpha   graph.Tensor // vector of length 1, an optional input of the graph
-	level   graph.Tensor // vector of length 1, an optional input of the graph, clipped to [0, 1]
+	level   graph.Tensor // vector of length 1, an optional input of the graph
 }
 
 // graphOptions configures how a .attach file is written to a graph.
@@ -169,13 +169,14 @@ func (w *graphWriter) optionalInput(name string, value float64, doc string) grap
 	return graph.Wrap(w.builder, name, pb.TensorProto_FLOAT, 1)
 }
 
-// levelInput returns the level, which is an optional graph input, clipped to [0, 1].
-func (w *graphWriter) levelInput() graph.Tensor {
-	if w.level.Name() == "" {
-		given := w.optionalInput(graph.Level, w.opts.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.opts.level))
-		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
-	}
-	return w.level
+// addLevel declares the level, which is an optional graph input.
+func (w *graphWriter) addLevel() {
+	w.level = w.optionalInput(graph.Level, w.opts.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.opts.level))
+}
+
+// clippedLevel returns the level in float64, clipped to [0, 1].
+func (w *graphWriter) clippedLevel() graph.Tensor {
+	return w.level.Less(1.).Choose(w.level, 1.).Max(0.).Double()
 }
 
 // writeDetection writes the OOD score, its p-value and the OOD flag. If finite is not nil, it marks
@@ -186,8 +187,9 @@ func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
 	if err != nil {
 		return err
 	}
+	usable := score.Less(math.Inf(1)) // false for NaN, whose score becomes infinite too
 	if finite != nil {
-		score = finite.Choose(score, math.Inf(1))
+		usable = usable.And(*finite)
 	}
 	if columns := w.bundle.GapCounter().Columns(); len(columns) > 0 {
 		if w.rows.Gaps.Name() == "" {
@@ -197,14 +199,19 @@ func (w *graphWriter) writeDetection(finite *graph.Tensor) error {
 		for _, c := range columns {
 			cells.Empty = append(cells.Empty, float64(c.FitEmpty))
 		}
-		surprises := w.rows.Gaps.WithCols(len(columns)).Double().Mul(cells.Surprises())
+		// An empty cell that alone makes a row unusual counts as much as any row can.
 		cellLimit, rowLimit, _ := w.bundle.GapLimits()
-		atMost := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
-		unusual := atMost(surprises.RowMax(), cellLimit).Not().Or(atMost(surprises.Sum(), rowLimit).Not())
-		score = unusual.Not().Choose(score, math.Inf(1))
+		surprises := cells.Surprises()
+		for j, s := range surprises {
+			if s > cellLimit {
+				surprises[j] = math.MaxFloat32
+			}
+		}
+		sum := w.rows.Gaps.WithCols(len(columns)).Double().Mul(surprises).Sum()
+		usable = usable.And(sum.Less(math.Nextafter(min(rowLimit, math.MaxFloat32/2), math.Inf(1))))
 	}
-	oodScore := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
-	w.addOutput(graph.OODScore, oodScore.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", w.bundle.Detector.Method))
+	score = usable.Choose(score, math.Inf(1))
+	w.addOutput(graph.OODScore, score.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", w.bundle.Detector.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
@@ -269,6 +276,7 @@ func (w *graphWriter) writeSets() (reason string, err error) {
 	case kind != conformal.LAC && w.builder.Opset() < 11:
 		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model has %d: choose lac, or export the model again", kind, w.builder.Opset())
 	}
+	w.addLevel()
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.opts.sets}
 	var outside graph.Tensor // marks the classes outside the set; the most probable class is never marked
@@ -307,12 +315,15 @@ func rankedScores(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	return scores.Add(ranks.Scores(o)) // with all probabilities 0, Scores returns only the penalties
 }
 
+// roundedDown reduces a product with a level slightly, because the level is a float32 with a
+// rounding error.
+const roundedDown = 1 - 6e-8
+
 // threshold returns the score at the rank that the level requires, as a vector of length 1.
 // The n scores must be sorted, and the last one must be infinite.
 func (w *graphWriter) threshold(scores graph.Tensor) graph.Tensor {
-	// The rank, counted from 0, is the level times n, rounded down. The level is a float32
-	// with a rounding error, so the product is reduced slightly.
-	rank := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
+	// The rank, counted from 0, is the level times n, rounded down.
+	rank := w.clippedLevel().Mul(float64(scores.Cols()) * roundedDown)
 	return rank.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
@@ -331,78 +342,153 @@ func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	if w.bundle.Base.Residual {
 		q = q.Add(w.rows.Logits.Reshape(-1, int64(targets), 1))
 	}
-	q = q.Double()
 	maxSize, unknownValues := make([]float64, targets), make([]float64, len(levels))
 	for t, cal := range c.Quantiles {
-		maxSize[t] = math.Nextafter(quantile.Reach(cal.Levels, cal.Grid, cal.Y), math.Inf(1))
+		maxSize[t] = quantile.Reach(cal.Levels, cal.Grid, cal.Y)
 	}
 	for i, l := range levels {
 		unknownValues[i] = quantile.Unknown(l)
 	}
-	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // shape n×targets×1
-	finite := size.Less(q.Constant(maxSize, targets, 1))
-	w.addOutput(graph.QuantilesOut, finite.Choose(q, q.Constant(unknownValues)), pb.TensorProto_FLOAT,
+	double := q.Double()
+	finite := double.Abs().Less(nextAfter(double, maxSize)).All() // shape n×targets×1
+	w.addOutput(graph.QuantilesOut, finite.Choose(q, q.Numbers(unknownValues, len(levels))), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
 	if c.Groups == nil && c.Folds == nil {
-		w.writeIntervals(q, finite)
+		if err := w.writeIntervals(double, finite); err != nil {
+			return nil, err
+		}
 	}
-	infinite := finite.Not().Count(targets).Sum()
-	allFinite := infinite.Less(1.)
+	allFinite := finite.Reshape(-1, int64(targets))
+	if targets > 1 {
+		allFinite = allFinite.All()
+	}
 	return &allFinite, nil
 }
 
+// nextAfter returns the numbers above those of limits as a constant, targets×1. A number less
+// than the result is then at most the limit.
+func nextAfter(x graph.Tensor, limits []float64) graph.Tensor {
+	above := make([]float64, len(limits))
+	for i, v := range limits {
+		above[i] = math.Nextafter(v, math.Inf(1))
+	}
+	return x.Constant(above, len(limits), 1)
+}
+
+// Columns of the ends of an interval before calibration, which are weighted sums of a row's
+// quantiles. A margin moves an end by a multiple of its distance from its base.
+const (
+	lowEnd = iota
+	highEnd
+	lowBase
+	highBase
+	middle
+	endColumns
+)
+
 // writeIntervals writes the lower and upper bounds of the conformalized intervals of all
-// targets.
-func (w *graphWriter) writeIntervals(q, finite graph.Tensor) {
+// targets. The margins at the default level are constants. At another level, the graph scores
+// and sorts the calibration rows at each run.
+func (w *graphWriter) writeIntervals(q, finite graph.Tensor) error {
+	w.addLevel()
+	weights, margins, err := w.defaultMargins()
+	if err != nil {
+		return err
+	}
+	targets := len(margins)
+	out := w.builder.If(w.level.Is(float64(float32(w.opts.level))).Name(), 2, func() []string {
+		return []string{q.Constant(weights, len(weights)/endColumns, endColumns).Name(), q.Constant(margins, 1, targets, 1).Name()}
+	}, func() []string {
+		weights, margins := w.margins(q)
+		return []string{weights.Name(), margins.Name()}
+	})
+	ends := q.MatMul(graph.Wrap(w.builder, out[0], pb.TensorProto_DOUBLE, endColumns))
+	margin := graph.Wrap(w.builder, out[1], pb.TensorProto_DOUBLE, 1)
+	bounded := margin.Less(math.Inf(1))
+	moves := margin.Mul([]float64{-1, 1})
+	if w.hasUnits() {
+		moves = margin.Mul(unitsOf(ends))
+	}
+	bounds := ends.Columns(lowEnd, highEnd+1).Add(moves)
+	crossed := bounds.Columns(1, 2).Less(bounds.Columns(0, 1))
+	bounds = crossed.Choose(ends.Columns(middle, middle+1), bounds)
+	bounds = finite.And(bounded).Choose(bounds, []float64{math.Inf(-1), math.Inf(1)}).Single()
+	for i, b := range []struct{ name, which string }{{graph.Lower, "lower"}, {graph.Upper, "upper"}} {
+		w.addOutput(b.name, bounds.Column(i, targets), pb.TensorProto_FLOAT,
+			fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", b.which, graph.Level), targets)
+	}
+	return nil
+}
+
+// unitsOf returns the distances of the two ends from their bases, with a minus sign for a lower
+// end that is below its base.
+func unitsOf(ends graph.Tensor) graph.Tensor {
+	return ends.Columns(lowEnd, highEnd+1).Sub(ends.Columns(lowBase, highBase+1))
+}
+
+// defaultMargins returns the weights of ends, levels×endColumns, and the margin of each target
+// at the default level.
+func (w *graphWriter) defaultMargins() (weights, margins []float64, err error) {
+	c := w.bundle.Calibration
+	tail := (1 - w.opts.level) / 2
+	levels := c.Quantiles[0].Levels
+	low, median, high := quantile.Weights(levels, tail), quantile.Weights(levels, 0.5), quantile.Weights(levels, 1-tail)
+	for i := range levels {
+		row := [endColumns]float64{low[i], high[i], high[i], low[i], (low[i] + high[i]) / 2}
+		if c.IntervalScore == conformal.CQRM {
+			row[lowBase], row[highBase] = median[i], median[i]
+		}
+		weights = append(weights, row[:]...)
+	}
+	v, err := calibrate.NewIntervals(c.Quantiles, calibrate.IntervalOptions{Score: c.IntervalScore}, 1-w.opts.level)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, scores := range v.CalibrationScores() {
+		scores = append(scores, math.Inf(1))
+		slices.Sort(scores)
+		margins = append(margins, scores[int(w.opts.level*float64(len(scores))*roundedDown)])
+	}
+	return weights, margins, nil
+}
+
+// margins writes what defaultMargins returns, at the level of the optional input. The margins
+// have the shape 1×targets×1.
+func (w *graphWriter) margins(q graph.Tensor) (weights, margins graph.Tensor) {
 	c := w.bundle.Calibration
 	levels := c.Quantiles[0].Levels
-	half := w.levelInput().Double().Neg().Add(1.).Div(2.)
+	half := w.clippedLevel().Neg().Add(1.).Div(2.)
 	low, high := quantileWeights(half, levels), quantileWeights(half.Neg().Add(1.), levels)
-	var margins []graph.Tensor
+	columns := [endColumns]graph.Tensor{low, high, high, low, low.Add(high).Div(2.)}
+	if c.IntervalScore == conformal.CQRM {
+		median := low.Constant(quantile.Weights(levels, 0.5))
+		columns[lowBase], columns[highBase] = median, median
+	}
+	for i, x := range columns {
+		columns[i] = x.Reshape(-1, 1)
+	}
+	weights = columns[0].Concat(columns[1:]...)
+	var all []graph.Tensor
 	for _, cal := range c.Quantiles {
 		n := len(cal.Y)
-		grid := q.Constant(cal.Grid, n, len(levels)).Double()
+		ends := q.Constant(cal.Grid, n, len(levels)).Double().MatMul(weights)
 		y := q.Constant(cal.Y, n, 1).Double()
-		lo, hi := grid.Mul(low).Sum(), grid.Mul(high).Sum()
-		below, above := lo.Sub(y), y.Sub(hi)
-		if lowerUnit, upperUnit, ok := w.units(grid, lo, hi); ok {
-			below, above = quotient(below, lowerUnit), quotient(above, upperUnit)
+		below, above := ends.Columns(lowEnd, lowEnd+1).Sub(y), y.Sub(ends.Columns(highEnd, highEnd+1))
+		if w.hasUnits() {
+			units := unitsOf(ends)
+			below, above = quotient(below, units.Columns(0, 1).Neg()), quotient(above, units.Columns(1, 2))
 		}
 		scores := below.Max(above)
 		ascending := scores.Reshape(1, int64(n)).Concat(scores.Constant([]float64{math.Inf(1)}, 1, 1)).Sorted()
-		margins = append(margins, w.threshold(ascending.Reshape(int64(n+1))))
+		all = append(all, w.threshold(ascending.Reshape(int64(n+1))))
 	}
-	margin := margins[0].Concat(margins[1:]...).Reshape(1, int64(len(margins)), 1)
-	margin = margin.WithCols(1)
-	lo, hi := q.Mul(low).Sum(), q.Mul(high).Sum()
-	down, up := margin, margin
-	if lowerUnit, upperUnit, ok := w.units(q, lo, hi); ok {
-		bounded := margin.Less(math.Inf(1))
-		down, up = bounded.Choose(margin.Mul(lowerUnit), math.Inf(1)), bounded.Choose(margin.Mul(upperUnit), math.Inf(1))
-	}
-	lower, upper := lo.Sub(down), hi.Add(up)
-	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
-	writeBound := func(name, which string, bound graph.Tensor, otherwise float64) {
-		bound = finite.Choose(crossed.Choose(middle, bound), otherwise).Reshape(-1, int64(len(margins)))
-		w.addOutput(name, bound, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
-	}
-	writeBound(graph.Lower, "lower", lower, math.Inf(-1))
-	writeBound(graph.Upper, "upper", upper, math.Inf(1))
+	return weights, all[0].Concat(all[1:]...).Reshape(1, int64(len(all)), 1)
 }
 
-// units returns the units in which the interval score moves the two ends of intervals. It returns
-// false if the score moves them by the same amount in all rows. q holds the quantiles of rows,
-// and lo and hi the ends of their uncalibrated intervals.
-func (w *graphWriter) units(q, lo, hi graph.Tensor) (lower, upper graph.Tensor, ok bool) {
-	switch w.bundle.Calibration.IntervalScore {
-	case conformal.CQRR:
-		width := hi.Sub(lo)
-		return width, width, true
-	case conformal.CQRM:
-		median := q.Mul(quantileWeights(q.Constant([]float64{0.5}), w.bundle.Calibration.Quantiles[0].Levels)).Sum()
-		return median.Sub(lo), hi.Sub(median), true
-	}
-	return lower, upper, false
+// hasUnits reports whether the interval score moves the ends of intervals by multiples of their
+// distances from their bases, and not by the same amount in all rows.
+func (w *graphWriter) hasUnits() bool {
+	return w.bundle.Calibration.IntervalScore == conformal.CQRR || w.bundle.Calibration.IntervalScore == conformal.CQRM
 }
 
 // quotient returns score/unit, and 0 if both are 0.

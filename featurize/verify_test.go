@@ -150,3 +150,59 @@ func TestExportedLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestExportedMargins checks that an exported graph has the same intervals at a level, whether
+// the level is its default, whose margins are constants, or is given.
+func TestExportedMargins(t *testing.T) {
+	const n, h = 200, 3
+	method, _ := attach.MethodByName("gradient-boosting")
+	for _, targets := range []int{1, 2} {
+		b := ood.Batch{Features: blas32.General{Rows: n, Cols: h, Stride: h, Data: noise(n * h)}}
+		y := blas32.General{Rows: n, Cols: targets, Stride: targets, Data: noise(n * (h + targets))[n*h:]}
+		for _, score := range []string{"cqr", "cqr-r", "cqr-m"} {
+			bundle, err := attach.Fit(t.Context(), attach.FitOptions{Base: attach.Base{Task: attach.Regression}, Batch: b, Targets: y, IntervalModel: method, IntervalParams: ood.Params{"n_estimators": 3}, IntervalScore: score})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bounds := func(fixed float64, given float32) []float32 {
+				path := filepath.Join(t.TempDir(), "heads.onnx")
+				if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Level: fixed}); err != nil {
+					t.Fatal(err)
+				}
+				session, err := orttest.Open(t).NewSession(t.Context(), load(t, path), []string{"features", graph.Level}, []string{graph.Lower, graph.Upper})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer session.Close()
+				features, err := ort.NewTensor([]int64{n, h}, slices.Clone(b.Features.Data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer features.Close()
+				atLevel, err := ort.NewTensor([]int64{1}, []float32{given})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer atLevel.Close()
+				out, err := session.Run(t.Context(), []*ort.Tensor{features, atLevel})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer out[0].Close()
+				defer out[1].Close()
+				return append(slices.Clone(ort.View[float32](out[0])), ort.View[float32](out[1])...)
+			}
+			for _, level := range []float64{0.3, 0.65, 0.999} {
+				want, got := bounds(level, float32(level)), bounds(0.8, float32(level))
+				for i := range want {
+					if d := math.Abs(float64(got[i]) - float64(want[i])); d > 1e-5 || got[i] != got[i] {
+						t.Fatalf("%d targets, %s, level %v: bound %d is %v if the level is given, and %v by default", targets, score, level, i, got[i], want[i])
+					}
+				}
+				if infinite := math.IsInf(float64(want[0]), -1); infinite != (level == 0.999) || want[0] >= want[len(want)-1] {
+					t.Errorf("level %v: bounds %v and %v", level, want[0], want[len(want)-1])
+				}
+			}
+		}
+	}
+}
