@@ -31,6 +31,9 @@ type ExportOptions struct {
 	// Sets selects how classes are ranked for prediction sets: "lac" (also ""), "aps",
 	// "raps" or "saps". See attach.PredictOptions.Sets. "none" exports no sets.
 	Sets string
+	// Only lists the outputs to add, for example "attach.p_value". Empty means all. ONNX
+	// Runtime computes all outputs of a model, even if a program asks for a few.
+	Only []string
 	// Alpha and Level are the default values of the graph's optional inputs. 0 means the
 	// value that the .attach file stores.
 	Alpha, Level float64
@@ -82,21 +85,41 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	for _, what := range omitted {
 		e.result.Notes = append(e.result.Notes, "left out: "+what)
 	}
+	if err := e.keepOnly(o.Only); err != nil {
+		return e.result, err
+	}
 	m, err := e.builder.Model()
 	if err != nil {
 		return e.result, err
 	}
-	addedNames := func(list []*pb.ValueInfoProto) (names []string) {
-		for _, v := range list {
-			if strings.HasPrefix(v.GetName(), ownPrefix) {
-				names = append(names, v.GetName())
-			}
-		}
-		return names
-	}
 	e.result.Outputs, e.result.Inputs = addedNames(m.GetGraph().GetOutput()), addedNames(m.GetGraph().GetInput())
 	e.result.Data, err = onnx.Save(ctx, m, e.dir, path)
 	return e.result, err
+}
+
+// keepOnly removes the added outputs that are not in the list, unless the list is empty.
+func (e *exporter) keepOnly(list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	all := addedNames(e.builder.Graph().GetOutput())
+	for _, name := range list {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("the export has no output %s: choose from %s", name, strings.Join(all, ", "))
+		}
+	}
+	e.builder.KeepOutputs(func(name string) bool { return !slices.Contains(all, name) || slices.Contains(list, name) })
+	return nil
+}
+
+// addedNames returns the names in a list of inputs or outputs that Export adds.
+func addedNames(list []*pb.ValueInfoProto) (names []string) {
+	for _, v := range list {
+		if strings.HasPrefix(v.GetName(), ownPrefix) {
+			names = append(names, v.GetName())
+		}
+	}
+	return names
 }
 
 // checkOverwrite returns an error if the export would overwrite a .attach file, the model or the

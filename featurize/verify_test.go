@@ -206,3 +206,34 @@ func TestExportedMargins(t *testing.T) {
 		}
 	}
 }
+
+// TestExportOnly checks an export with one output. It has no nodes and no optional input of other
+// outputs, and still agrees with the .attach file.
+func TestExportOnly(t *testing.T) {
+	bundle, b := fourClasses(t, true)
+	path := filepath.Join(t.TempDir(), "heads.onnx")
+	export := func(only ...string) (featurize.Exported, int, error) {
+		done, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Only: only})
+		if err != nil {
+			return done, 0, err
+		}
+		return done, len(load(t, path).Proto.GetGraph().GetNode()), nil
+	}
+	_, all, err := export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, few, err := export(graph.PValue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(done.Outputs, []string{graph.PValue}) || len(done.Inputs) != 0 || few > all-10 {
+		t.Errorf("outputs %v, optional inputs %v, %d nodes of %d", done.Outputs, done.Inputs, few, all)
+	}
+	if a, err := verify(t, bundle, path, b); err != nil || a.Disagreement() != "" || len(a.Outputs) != 1 {
+		t.Errorf("%+v, error %v", a, err)
+	}
+	if _, _, err := export(graph.Lower); err == nil || !strings.Contains(err.Error(), "no output attach.lower: choose from attach.probabilities, attach.prediction_set") {
+		t.Errorf("a classifier with bounds: error %v", err)
+	}
+}

@@ -2,9 +2,11 @@ package command
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +25,7 @@ type exportFlags struct {
 	out       string
 	triton    string
 	onlyHeads bool
+	only      []string
 }
 
 func exportCommand() *cli.Command {
@@ -31,6 +34,7 @@ func exportCommand() *cli.Command {
 	f.table = join(table{
 		{name: "o", dest: &f.out, required: true, unless: func() bool { return f.triton != "" }, file: resultFile, rule: hasExtension(".onnx"), usage: "FILE: .onnx file to write", conflicts: []conflict{noEffect("with --triton", func() bool { return f.triton != "" })}},
 		{name: "triton", dest: &f.triton, usage: "DIR: write DIR/1/model.onnx and DIR/config.pbtxt instead of -o: a model of Triton Inference Server's repository, named as DIR"},
+		{name: "only", dest: f.setOnly, choices: exportedOutputs(), list: true, usage: "LIST: add only these outputs, with commas between them, because ONNX Runtime computes all outputs of a file: " + strings.Join(exportedOutputs(), ", ")},
 		{name: "only-heads", dest: &f.onlyHeads, usage: "write a graph that takes features, logits and earlier layers instead of the model's inputs, for a service that has them"},
 	}.inGroup(groupOutput), f.modelOption().withConflicts(onlyHeads), table{
 		{name: "alpha", dest: &f.predict.Alpha, rule: fraction, group: groupDetector, usage: "FRACTION: default of the optional input attach.alpha (default: the one of fit)", conflicts: []conflict{noDetector()}},
@@ -73,7 +77,7 @@ func (f *exportFlags) run(c *cli.Context) error {
 		return err
 	}
 	done, err := featurize.Export(c.Context, b, f.out, featurize.ExportOptions{
-		Options: f.Options, Model: f.modelPath, OnlyHeads: f.onlyHeads, Sets: f.sets,
+		Options: f.Options, Model: f.modelPath, OnlyHeads: f.onlyHeads, Only: f.only, Sets: f.sets,
 		Alpha: f.predict.Alpha, Level: f.predict.Level,
 	})
 	if err != nil {
@@ -100,7 +104,11 @@ func (f *exportFlags) run(c *cli.Context) error {
 	if done.Data != "" {
 		files += " and " + done.Data
 	}
-	_, err = printf(c.App.Writer, "%s: outputs %s; optional inputs %s\n", files, strings.Join(done.Outputs, ", "), strings.Join(done.Inputs, ", "))
+	optional := ""
+	if len(done.Inputs) > 0 {
+		optional = "; optional inputs " + strings.Join(done.Inputs, ", ")
+	}
+	_, err = printf(c.App.Writer, "%s: outputs %s%s\n", files, strings.Join(done.Outputs, ", "), optional)
 	return err
 }
 
@@ -109,6 +117,24 @@ func removeEmpty(dirs ...string) {
 	for _, dir := range dirs {
 		os.Remove(dir)
 	}
+}
+
+// exportedOutputs returns the outputs that a graph can have, without the prefix of their names.
+func exportedOutputs() []string {
+	return []string{"p_value", "is_ood", "ood_score", "lower", "upper", "quantiles", "prediction_set", "probabilities"}
+}
+
+// setOnly parses the flag --only.
+func (f *exportFlags) setOnly(list string) error {
+	f.only = nil
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimPrefix(strings.TrimSpace(name), "attach.")
+		if !slices.Contains(exportedOutputs(), name) {
+			return fmt.Errorf("--only has no output %q; choose from %s", name, strings.Join(exportedOutputs(), ", "))
+		}
+		f.only = append(f.only, "attach."+name)
+	}
+	return nil
 }
 
 // verifyFlags holds the flags of attach verify.

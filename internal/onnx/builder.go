@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -168,6 +169,35 @@ func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims 
 	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
 	b.Output(name, t, dims...)
 	return name
+}
+
+// KeepOutputs removes the outputs of the graph for which keep returns false. It also removes
+// nodes, constants and optional inputs that no other output needs.
+func (b *Builder) KeepOutputs(keep func(name string) bool) {
+	g := b.model.Graph
+	needed := make(map[string]bool)
+	g.Output = slices.DeleteFunc(g.Output, func(v *pb.ValueInfoProto) bool {
+		needed[v.GetName()] = keep(v.GetName())
+		return !needed[v.GetName()]
+	})
+	isNeeded := func(name string) bool { return needed[name] }
+	var kept []*pb.NodeProto
+	for _, n := range slices.Backward(g.Node) {
+		if slices.ContainsFunc(n.GetOutput(), isNeeded) {
+			kept = append(kept, n)
+			for _, name := range Reads(n) {
+				needed[name] = true
+			}
+		}
+	}
+	slices.Reverse(kept)
+	g.Node = kept
+	unused := make(map[string]bool)
+	g.Initializer = slices.DeleteFunc(g.Initializer, func(t *pb.TensorProto) bool {
+		unused[t.GetName()] = !needed[t.GetName()]
+		return unused[t.GetName()]
+	})
+	g.Input = slices.DeleteFunc(g.Input, func(v *pb.ValueInfoProto) bool { return unused[v.GetName()] })
 }
 
 // Node describes a node for Builder.Append.
