@@ -18,7 +18,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,7 @@ import (
 // Experiment is the copies command.
 var Experiment = experiment.Experiment{
 	Name:   "copies",
-	Doc:    "precision and recall of copies that an audit finds, with memory and time",
+	Doc:    "precision and recall of copies that an audit finds, and time",
 	Shared: []string{"data", "sets"},
 	New: func(_ *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		return func(ctx context.Context) error { return run(ctx, s) }
@@ -122,7 +121,7 @@ func (d *set) measure(ctx context.Context, w io.Writer) error {
 	}
 	n := d.n + at
 	micros := func(c cost) float64 { return c.time.Seconds() * 1e6 / float64(n) }
-	fmt.Fprintf(w, "%s: %d rows, %d of them planted; %.1f µs a row, %.1f µs without near copies; the search and the results take %.0f MB, %.0f MB without near copies\n", d.name, n, at, micros(with), micros(without), with.memory/1e6, without.memory/1e6)
+	fmt.Fprintf(w, "%s: %d rows, %d of them planted; %.1f µs a row, %.1f µs without near copies\n", d.name, n, at, micros(with), micros(without))
 	right := 0
 	for _, change := range d.changes {
 		right += found[change]
@@ -151,34 +150,7 @@ func chanceAlike(labels []string) (p float64) {
 // cost holds what an audit takes, and the number of outliers that its bound counts.
 type cost struct {
 	time     time.Duration // of sketches, the search and the results
-	memory   float64       // bytes of the heap in the search and the results, besides the rows
 	outliers int
-}
-
-// peakHeap calls f and returns by how many bytes the heap grows in the meantime.
-func peakHeap(f func()) float64 {
-	heap := func() float64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
-	runtime.GC()
-	start, stop, peak := heap(), make(chan struct{}), make(chan float64)
-	go func() {
-		most := start
-		for tick := time.Tick(20 * time.Millisecond); ; {
-			select {
-			case <-tick:
-				most = max(most, heap())
-			case <-stop:
-				peak <- max(most, heap()) - start
-				return
-			}
-		}
-	}()
-	f()
-	close(stop)
-	return <-peak
 }
 
 // audit scores the rows with random features, some of them outliers.
@@ -263,14 +235,13 @@ func (d *set) audit(ctx context.Context, dir string, planted []ood.InputBlock, s
 		return c, err
 	}
 	start := time.Now()
-	c.memory = peakHeap(func() {
-		var a *audit.Audit
-		if a, err = audit.Finish(ctx, files, audit.Output{Dir: dir, Page: func(io.Writer, *audit.Audit) error { return nil }}); err == nil {
-			c.outliers = a.Outliers
-		}
-	})
+	a, err := audit.Finish(ctx, files, audit.Output{Dir: dir, Page: func(io.Writer, *audit.Audit) error { return nil }})
+	if err != nil {
+		return c, err
+	}
 	c.time += time.Since(start)
-	return c, err
+	c.outliers = a.Outliers
+	return c, nil
 }
 
 // outlierEvery says which rows are outliers: one in 20.
