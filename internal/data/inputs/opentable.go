@@ -333,11 +333,12 @@ func (t *tableReader) findColumns() error {
 			have++
 		}
 	}
+	last := have == 0 && len(names) == 1 && names[0] == "last"
 	switch {
-	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
-		return nil
-	case have == 0 && len(names) == 1 && names[0] == "last":
+	case last && !(t.o.TargetOptional && t.lastIsInput()):
 		t.targetColumns = []int{t.columns - 1}
+		return nil
+	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
 		return nil
 	}
 	for _, name := range t.o.Targets {
@@ -354,6 +355,15 @@ func (t *tableReader) findColumns() error {
 		t.targetColumns = append(t.targetColumns, i)
 	}
 	return nil
+}
+
+// lastIsInput reports whether the model takes the last column, so that it is no target.
+func (t *tableReader) lastIsInput() bool {
+	if t.header != nil && t.o.Columns != nil {
+		return slices.Contains(t.o.Columns, t.header[t.columns-1])
+	}
+	takes := required(t.o.Takes)
+	return len(takes) == 1 && t.columns <= takes[0].width()
 }
 
 // find returns the index of the column with a name. use is added to its errors, for example
