@@ -131,7 +131,7 @@ func (o *Options) check() error {
 			return fmt.Errorf("audit: Options.%s is missing", required.name)
 		}
 	}
-	if err := checkRates("Options", result.Settings{FDR: o.FDR, Delta: o.Delta, Alpha: o.Alpha, LabelNoise: o.LabelNoise}); err != nil {
+	if err := checkRates("Options", o.Alpha == 0, result.Settings{FDR: o.FDR, Delta: o.Delta, Alpha: o.Alpha, LabelNoise: o.LabelNoise}); err != nil {
 		return err
 	}
 	if !(o.Level >= 0 && o.Level < 1) {
@@ -149,14 +149,18 @@ func (o *Options) check() error {
 	return nil
 }
 
-// checkRates returns an error if an error rate is not a fraction. Rates of 0 have a default, or
-// are none.
-func checkRates(in string, s result.Settings) error {
+// checkRates returns an error if an error rate is not a fraction. LabelNoise may be 0, and so may
+// Alpha if it has a default.
+func checkRates(in string, defaultAlpha bool, s result.Settings) error {
 	for _, rate := range []struct {
 		name  string
 		value float64
-	}{{"FDR", s.FDR}, {"Delta", s.Delta}, {"Alpha", s.Alpha}, {"LabelNoise", s.LabelNoise}} {
-		if !(rate.value >= 0 && rate.value < 1) {
+		zero  bool // whether 0 is allowed
+	}{{"FDR", s.FDR, false}, {"Delta", s.Delta, false}, {"Alpha", s.Alpha, defaultAlpha}, {"LabelNoise", s.LabelNoise, true}} {
+		if rate.zero && rate.value == 0 {
+			continue
+		}
+		if !(rate.value > 0 && rate.value < 1) {
 			return fmt.Errorf("audit: %s.%s is %g; it must be above 0 and below 1", in, rate.name, rate.value)
 		}
 	}

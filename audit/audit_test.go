@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -175,7 +176,30 @@ func TestRefuses(t *testing.T) {
 	if _, err := audit.Run(context.Background(), audit.Options{Bundle: filepath.Join(dir, "m.attach"), Inputs: []string{filepath.Join(dir, "monday.npz")}, Dir: out}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audit.Open([]string{out}, func(s *result.Settings) { s.FDR = 2 }, nil); err == nil || !strings.Contains(err.Error(), "Settings.FDR is 2") {
-		t.Errorf("a rate of 2 gives %v", err)
+	for _, c := range []struct {
+		want   string
+		change func(*result.Settings)
+	}{
+		{"Settings.FDR is 2", func(s *result.Settings) { s.FDR = 2 }},
+		{"Settings.FDR is NaN", func(s *result.Settings) { s.FDR = math.NaN() }},
+		{"Settings.Delta is 0", func(s *result.Settings) { s.Delta = 0 }},
+		{"Settings.Alpha is 0", func(s *result.Settings) { s.Alpha = 0 }},
+		{"Settings.LabelNoise has no effect", func(s *result.Settings) { s.LabelNoise = .1 }},
+	} {
+		if _, err := audit.Open([]string{out}, c.change, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v does not say %q", err, c.want)
+		}
+	}
+	if _, err := audit.Open(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "needs the folder") {
+		t.Errorf("no folder gives %v", err)
+	}
+	finished, err := audit.Open([]string{out}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range finished.Rows(context.Background(), result.Selection{Top: -3}) {
+		if err == nil || !strings.Contains(err.Error(), "Selection.Top is -3") {
+			t.Errorf("a negative number of rows gives %v, %v", row, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/attach-uncertainty/attach/audit/result"
@@ -26,19 +27,34 @@ type Finished struct {
 // Choose error rates before you look at results. If you try several and keep the one that you
 // like, the false discovery rate does not hold. The bounds do.
 func Open(dirs []string, change func(*result.Settings), note func(text string)) (*Finished, error) {
+	if len(dirs) == 0 {
+		return nil, errors.New("audit: Open needs the folder of a finished audit")
+	}
 	var wrong error
 	finished, err := engine.OpenFinished(dirs, func(id *scores.Identity) {
-		if change != nil {
-			changed := *id
-			change((*result.Settings)(&changed))
-			wrong = cmp.Or(wrong, checkRates("Settings", result.Settings(changed)))
-			*id = id.WithResultOptions(changed)
+		if change == nil {
+			return
 		}
+		changed := *id
+		change((*result.Settings)(&changed))
+		if err := checkChanged(result.Settings(changed)); err != nil {
+			wrong = err
+			return
+		}
+		*id = id.WithResultOptions(changed)
 	}, noteTo(note))
 	if err = cmp.Or(wrong, err); err != nil {
 		return nil, err
 	}
 	return &Finished{finished: finished}, nil
+}
+
+// checkChanged returns an error if the settings of a finished audit cannot be answered.
+func checkChanged(s result.Settings) error {
+	if s.LabelNoise > 0 && s.LabelErrorsBy == "" {
+		return errors.New("audit: Settings.LabelNoise has no effect, because labels were not checked")
+	}
+	return checkRates("Settings", false, s)
 }
 
 // Results returns the results, as of one audit of all files.
@@ -76,19 +92,26 @@ func (f *Finished) Columns() []string {
 // Memory does not grow with the number of inputs, unless Selection.Top is large.
 func (f *Finished) Rows(ctx context.Context, s result.Selection) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
-		err := f.compute(ctx)
-		if err == nil {
-			err = f.finished.Scores.List(ctx, f.results, s, func(row []any) error {
-				if !yield(row, nil) {
-					return errStop
-				}
-				return nil
-			})
-		}
+		err := f.list(ctx, s, func(row []any) error {
+			if !yield(row, nil) {
+				return errStop
+			}
+			return nil
+		})
 		if err != nil && !errors.Is(err, errStop) {
 			yield(nil, err)
 		}
 	}
+}
+
+func (f *Finished) list(ctx context.Context, s result.Selection, use func(row []any) error) error {
+	if s.Top < 0 {
+		return fmt.Errorf("audit: Selection.Top is %d; it must not be negative", s.Top)
+	}
+	if err := f.compute(ctx); err != nil {
+		return err
+	}
+	return f.finished.Scores.List(ctx, f.results, s, use)
 }
 
 // errStop ends List when the caller of Rows stops.
