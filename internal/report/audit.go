@@ -293,7 +293,7 @@ func highestScoringBlocks(a *audit.Audit) []block {
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return yesNo(r.Discovery) })
 	first := a.HighestScoring[0]
-	switch hasFolder := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
+	switch hasFolder := func(r audit.Row) bool { return audit.Within(r.Folder, r.Shard) }; {
 	case slices.ContainsFunc(a.HighestScoring, hasFolder) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
 		groupBy("folder", func(r audit.Row) string { return r.Folder })
 	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
@@ -499,8 +499,12 @@ func groupBlocks(a *audit.Audit) (byPlace, byClass []block) {
 			empty = append(empty, names[kind])
 		} else if n := len(all); n > 1 {
 			lead = "Those with the most outliers come first"
-			if !hasOutliers(a) {
+			switch {
+			case hasOutliers(a):
+			case a.LabelErrors != nil:
 				lead = "Those with the most wrong labels come first"
+			default:
+				lead = "Those with the most inputs come first"
 			}
 			if n > maxGroups {
 				lead = fmt.Sprintf("%s; %d of %d are shown, and attach audit DIR --list groups has all", lead, maxGroups, n)
@@ -545,19 +549,19 @@ func groupTable(a *audit.Audit, groups []audit.Group) *grid {
 	var g grid
 	g.Save = map[string]string{"folder": "folders.csv", "shard": "files.csv", "group": "groups.csv", "class": "classes.csv", "label": "labels.csv"}[groups[0].Kind]
 	g.addText("name", mapSlice(groups, func(g audit.Group) string { return shorten(g.Name) }))
-	number := func(name, help string, get func(g audit.Group) float64, format func(float64) string) {
-		x := mapSlice(groups, get)
-		if slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+	number := func(name, help string, get func(g audit.Group) float64, format func(float64) string, shown func(v float64) bool) {
+		if x := mapSlice(groups, get); slices.ContainsFunc(x, shown) {
 			g.addNumbers(name, help, x, format)
 		}
 	}
+	positive := func(v float64) bool { return v > 0 }
 	count := func(name, help string, get func(g audit.Group) int) {
-		number(name, help, func(g audit.Group) float64 { return float64(get(g)) }, formatWhole)
+		number(name, help, func(g audit.Group) float64 { return float64(get(g)) }, formatWhole, positive)
 	}
 	count("inputs", "", func(g audit.Group) int { return g.Inputs })
 	count("discoveries", "", func(g audit.Group) int { return g.Discoveries })
 	count("outliers at least", "", func(g audit.Group) int { return g.Outliers })
-	number("share", "outliers at least, as a share of the inputs", func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }, display.Percent)
+	number("share", "outliers at least, as a share of the inputs", func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }, display.Percent, positive)
 	count("with unusual values", "", func(g audit.Group) int { return g.Unusual })
 	count("near fit rows", "inputs with nearly the features of a fit row", func(g audit.Group) int { return g.FitDuplicates })
 	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
@@ -572,7 +576,7 @@ func groupTable(a *audit.Audit, groups []audit.Group) *grid {
 		count(targetColumnName("wrong labels at least", l.Name, k, a), "", func(g audit.Group) int { return at(g.LabelErrors) })
 	}
 	for k, name := range a.Targets {
-		number(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", func(g audit.Group) float64 { return g.CoveredFraction(k) }, display.Percent)
+		number(targetColumnName("coverage", name, k, a), "fraction of targets within their intervals", func(g audit.Group) float64 { return g.CoveredFraction(k) }, display.Percent, func(v float64) bool { return !math.IsNaN(v) })
 	}
 	const names = 2 // the name, and the number of inputs
 	if len(g.Heads) <= names {

@@ -62,9 +62,10 @@ func TestAuditOfRegressor(t *testing.T) {
 	a.Intervals = []audit.Interval{{Name: "hours", Wide: 3, WithTarget: 8, Covered: 6, Widest: a.HighestScoring}}
 	n := 2
 	a.FitDuplicates, a.Groups[0].FitDuplicates, a.HighestScoring[1].FitDuplicateOf = &n, 2, "train.npz:17"
+	a.Groups[0].WithTarget, a.Groups[0].Covered = []int{3}, []int{0}
 	page := renderPage(t, Audit(a))
 	checkPage(t, page)
-	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17"} {
+	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17", ">coverage<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -244,6 +245,27 @@ func TestAuditWithoutOutliers(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// TestOrderOfGroups checks that the page says in which order it lists files.
+func TestOrderOfGroups(t *testing.T) {
+	a := sampleAudit(t, "a")
+	a.Groups = []audit.Group{{Kind: "shard", Name: "a", Inputs: 5, Unusual: 1}, {Kind: "shard", Name: "b", Inputs: 4}}
+	order := func() string {
+		places, _ := groupBlocks(a)
+		return places[0].Lead
+	}
+	if got := order(); got != "Those with the most outliers come first." {
+		t.Errorf("with outliers, the page says %q", got)
+	}
+	a.Outliers, a.Discoveries = 0, 0
+	if got := order(); got != "Those with the most inputs come first." {
+		t.Errorf("without outliers and labels, the page says %q", got)
+	}
+	a.LabelErrors = []audit.LabelErrors{{}}
+	if got := order(); got != "Those with the most wrong labels come first." {
+		t.Errorf("with labels, the page says %q", got)
 	}
 }
 
