@@ -126,6 +126,9 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	if err != nil {
 		return f.adviseRate(err)
 	}
+	if err := f.checkLabels(finished.Scores); err != nil {
+		return err
+	}
 	var a *audit.Audit
 	if f.list == "" && f.out != "" {
 		a, err = finished.Write(c.Context, f.out)
@@ -134,9 +137,6 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 	}
 	if err != nil {
 		return err
-	}
-	if f.list == "label-errors" && a.LabelErrors == nil {
-		return fmt.Errorf("--list label-errors: labels were not checked; audit the files again, with --label-errors")
 	}
 	page := f.report
 	if f.report != "" {
@@ -153,6 +153,22 @@ func (f *finishedFlags) answer(c *cli.Context, dirs []string) error {
 		return err
 	}
 	return checkAuditGates(f.gates, a)
+}
+
+// checkLabels returns an error if a flag needs label errors, and labels were not checked.
+func (f *finishedFlags) checkLabels(scores *audit.ScoreSet) error {
+	flag := ""
+	switch {
+	case len(scores.LabelRows) > 0:
+		return nil
+	case f.list == "label-errors":
+		flag = "--list label-errors"
+	case scores.LabelNoise > 0:
+		flag = "--label-noise"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s: labels were not checked; audit the files again, with --label-errors", flag)
 }
 
 // checkList returns a usage error if -o is no file for a list.
