@@ -113,8 +113,8 @@ type Threshold struct {
 	FDP    float64 `json:"fdp_upper_bound"`
 }
 
-// Group holds the counts of a shard, a folder, a group of --groups, a predicted class or a
-// given label.
+// Group holds the counts of a shard, a folder, a group of rows, a predicted class or a given
+// label.
 type Group struct {
 	Kind          string `json:"kind"`
 	Name          string `json:"name"`
