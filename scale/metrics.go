@@ -50,7 +50,8 @@ func (p *countedPart) WriteTo(w io.Writer) (n int64, err error) {
 	return p.written, err
 }
 
-// counts are the metrics of all workers. If a runner repeats a piece, it counts twice.
+// counts are the metrics of all workers. If a runner repeats a piece, it may count twice, or its
+// first attempt not at all. Prism loses the first metrics of pieces that end at the same time.
 type counts struct {
 	rows, bytes, pieces, failed int64
 	piece                       metrics.DistributionValue
