@@ -196,6 +196,9 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 		line("copies", "%v; all figures hold whether these copies count or not", c)
 	}
 	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
+	if where := a.OutlierPlaces(); where != "" {
+		line("", "at least %s", where)
+	}
 	suffix := ""
 	if a.Discoveries > 0 {
 		suffix = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
@@ -212,7 +215,7 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 		shift = "p < 1e-300"
 	}
 	line("shift", "%s (%s)", a.ShiftFinding(), shift)
-	for _, l := range a.LabelErrors {
+	for k, l := range a.LabelErrors {
 		name := ""
 		if len(a.LabelErrors) > 1 {
 			name = l.Name + ": "
@@ -222,6 +225,9 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 			continue
 		}
 		line("labels", "%sat least %s of %s are wrong (%s), with probability %g", name, display.Count(l.Errors), display.Count(l.Labelled), display.Percent(float64(l.Errors)/float64(l.Labelled)), 1-a.Delta)
+		if where := a.LabelErrorPlaces(k); where != "" {
+			line("", "at least %s", where)
+		}
 		suffix := ""
 		if l.Discoveries > 0 {
 			suffix = fmt.Sprintf("; at most %.3g %% of these are right, with probability %g", 100*l.FDP, 1-a.Delta)

@@ -116,30 +116,22 @@ func auditHeadline(a *audit.Audit) string {
 		named = "No single input can be named as an outlier."
 	}
 	where := capitalise(shorten(a.ShiftFinding())) + "."
-	if g, ok := mainPlace(a); ok {
-		where = fmt.Sprintf("Most are in %s: at least %s of its %s.", shorten(g.Name), display.Count(g.Outliers), rows.Count(g.Inputs, "input"))
+	if places := a.OutlierPlaces(); places != "" {
+		where = "There are at least " + places + "."
 	}
 	labels := ""
 	if len(a.LabelErrors) == 1 && a.LabelErrors[0].Labelled > 0 {
 		l := a.LabelErrors[0]
 		labels = fmt.Sprintf("At least %s of %s are wrong; %s named, on average at most %s of them by mistake.", display.Count(l.Errors), rows.Count(l.Labelled, "label"), map[bool]string{true: "1 is", false: display.Count(l.Discoveries) + " are"}[l.Discoveries == 1], display.GivenPercent(a.FDR))
+		if places := a.LabelErrorPlaces(0); places != "" {
+			labels += " There are at least " + places + "."
+		}
 	}
 	sentences := []string{proven, named, where, labels}
 	if !hasOutliers(a) { // labels come first
 		sentences = []string{labels, proven, named, where}
 	}
 	return strings.TrimSpace(strings.Join(sentences, " "))
-}
-
-// mainPlace returns the smallest file, folder or group with more than half of the outliers, if
-// one does not hold all inputs.
-func mainPlace(a *audit.Audit) (place audit.Group, ok bool) {
-	for _, g := range a.GroupsWithSubfolders() {
-		if g.Kind != "class" && g.Kind != "label" && g.Inputs < a.Inputs && 2*g.Outliers > a.Outliers && (!ok || g.Inputs < place.Inputs) {
-			place, ok = g, true
-		}
-	}
-	return place, ok
 }
 
 // intervalsBlock shows, for each target, how wide its intervals are and how often they
