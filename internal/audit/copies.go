@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -19,6 +20,10 @@ const (
 	// largest length of Copied.Keys.
 	maxMostCopied = 20
 	MaxCopyKeys   = 5
+	// maxBetween is the largest length of Copies.Between. Copies are counted for at most
+	// maxFilePairs pairs of files, because the counts are in memory.
+	maxBetween   = 20
+	maxFilePairs = 100_000
 	// hashBins is the number of bins that rows are sorted into by their hashes. There are
 	// many bins because the distinct rows of one bin must fit into memory.
 	hashBins = 128
@@ -43,6 +48,19 @@ type copyFinder struct {
 	near   []nearRow         // near copies, in the order of their rows
 	// mostCopied holds the rows with the most copies, in falling order.
 	mostCopied []copySet
+	// between counts copies by pair of files. It holds the first maxFilePairs pairs.
+	between map[filePair]*FileCopies
+	files   []fileStart
+}
+
+// filePair holds the indices in copyFinder.files of the file of a copy and of the file of the
+// row that it copies.
+type filePair struct{ copy, first int }
+
+// fileStart is the first row of a file.
+type fileStart struct {
+	row  int
+	name string
 }
 
 // copyKind says how a row belongs to a group of copies.
@@ -89,7 +107,7 @@ func copyInKind(kind int) byte { return 2 << kind }
 // findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
 // the exact copies within each bin. Then it finds near copies among the distinct rows.
 func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
-	finder := &copyFinder{scores: w, dir: dir, ranks: slices.Clone(w.ranks)}
+	finder := &copyFinder{scores: w, dir: dir, ranks: slices.Clone(w.ranks), between: map[filePair]*FileCopies{}}
 	for _, ranks := range w.labels {
 		finder.labels = append(finder.labels, slices.Clone(ranks))
 	}
@@ -214,11 +232,15 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if n := len(r.files); n == 0 || r.files[n-1].name != b.name {
+			r.files = append(r.files, fileStart{row, b.name})
+		}
 		p, folders, shard := b.numbers("p_value"), b.texts("folder"), numberOf(shardKind, []byte(b.name))
 		for i, m := range marks {
 			if m.kind == noCopy {
 				continue
 			}
+			r.countBetween(m)
 			groups := [kinds]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
 			if w.Reading.Groups != "" {
 				groups[groupKind] = numberOf(groupKind, b.texts("group")[i])
@@ -256,6 +278,47 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 		err = r.flagBin(&byFirst, bin)
 	}
 	return err
+}
+
+// countBetween counts a copy in the file that was begun last.
+func (r *copyFinder) countBetween(m mark) {
+	if m.kind == firstOfCopy {
+		return
+	}
+	first, found := slices.BinarySearchFunc(r.files, m.first, func(f fileStart, row int) int { return cmp.Compare(f.row, row) })
+	if !found {
+		first--
+	}
+	pair := filePair{len(r.files) - 1, first}
+	n := r.between[pair]
+	if n == nil {
+		if len(r.between) == maxFilePairs {
+			return
+		}
+		n = &FileCopies{Shard: r.files[pair.copy].name, Of: r.files[first].name}
+		r.between[pair] = n
+	}
+	switch m.kind {
+	case exactCopy:
+		n.Exact++
+	case nearCopy:
+		n.Near++
+	case mirroredCopy:
+		n.Mirrored++
+	}
+}
+
+// mostBetween returns the pairs of files with the most copies, in falling order.
+func (r *copyFinder) mostBetween() []FileCopies {
+	pairs := slices.SortedFunc(maps.Keys(r.between), func(a, b filePair) int {
+		total := func(p filePair) int { n := r.between[p]; return n.Exact + n.Near + n.Mirrored }
+		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(a.copy, b.copy), cmp.Compare(a.first, b.first))
+	})
+	var list []FileCopies
+	for _, pair := range pairs[:min(len(pairs), maxBetween)] {
+		list = append(list, *r.between[pair])
+	}
+	return list
 }
 
 // copyGroup describes the rows of a group of copies that were read.

@@ -57,6 +57,7 @@ func TestCopies(t *testing.T) {
 	}
 	defer found.close()
 	seen, keys := map[string]bool{}, map[string][]string{}
+	firstFile, between := map[string]string{}, map[[2]string]int{}
 	distinct, row := calibrate.NewRanks(w.Calibration), 0
 	err = w.eachBlock(context.Background(), w.columns(), func(b block) error {
 		flags, err := found.flags.of(row, b.n)
@@ -74,6 +75,11 @@ func TestCopies(t *testing.T) {
 			}
 			for _, group := range []string{"", "s" + b.name, "f" + string(b.texts("folder")[i]), "c" + string(b.texts("class_name")[i])} {
 				seen[hash+group] = true
+			}
+			if of, again := firstFile[hash]; again {
+				between[[2]string{b.name, of}]++
+			} else {
+				firstFile[hash] = b.name
 			}
 			if len(keys[hash]) == 0 {
 				if err := distinct.Add(b.numbers("p_value")[i]); err != nil {
@@ -113,6 +119,16 @@ func TestCopies(t *testing.T) {
 			return len(k) == copied.Inputs && slices.Equal(k[:min(len(k), MaxCopyKeys)], copied.Keys)
 		}) {
 			t.Errorf("%+v", copied)
+		}
+	}
+	counts := slices.Sorted(maps.Values(between))
+	slices.Reverse(counts)
+	if len(a.Copies.Between) != min(len(counts), maxBetween) {
+		t.Errorf("%d pairs of files, want %d", len(a.Copies.Between), len(counts))
+	}
+	for i, pair := range a.Copies.Between {
+		if pair.Exact != between[[2]string{pair.Shard, pair.Of}] || pair.Exact != counts[i] || pair.Near+pair.Mirrored > 0 {
+			t.Errorf("pair %d is %+v, want %d", i, pair, counts[i])
 		}
 	}
 	again, _ := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
@@ -222,6 +238,31 @@ func TestLargerPValue(t *testing.T) {
 	}
 	if p, in := largerPValue([2]float64{.5, .2}, [2]Place{placeA, placeB}); p != .5 || in != placeA {
 		t.Errorf("%v in %v", p, in)
+	}
+}
+
+// TestCopyCounts checks that copies are named by their kinds, and that only the first pairs of
+// files are counted if there are too many.
+func TestCopyCounts(t *testing.T) {
+	for want, text := range map[string]fmt.Stringer{
+		"451 of 3,000 inputs are copies of an earlier one (150 exact, 201 near, 100 mirrored); 2,549 differ": &Copies{Distinct: 2549, Repeated: 451, Near: 301, Mirrored: 100},
+		"1 of 2 inputs are copies of an earlier one (1 mirrored); 1 differ":                                  &Copies{Distinct: 1, Repeated: 1, Near: 1, Mirrored: 1},
+		"b copies a: 150 exact, 1 near":              FileCopies{Shard: "b", Of: "a", Exact: 150, Near: 1},
+		"a has copies of its own inputs: 2 mirrored": FileCopies{Shard: "a", Of: "a", Mirrored: 2},
+	} {
+		if got := text.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	finder := copyFinder{between: map[filePair]*FileCopies{}}
+	for row := range maxFilePairs + 2 {
+		finder.files = append(finder.files, fileStart{row, fmt.Sprint(row)})
+		finder.countBetween(mark{first: 0, kind: mirroredCopy})
+		finder.countBetween(mark{first: 0, kind: firstOfCopy})
+	}
+	finder.countBetween(mark{first: 0, kind: mirroredCopy}) // the last pair is not counted
+	if list := finder.mostBetween(); len(finder.between) != maxFilePairs || len(list) != maxBetween || list[1] != (FileCopies{Shard: "1", Of: "0", Mirrored: 1}) {
+		t.Errorf("%d pairs, %+v", len(finder.between), list)
 	}
 }
 

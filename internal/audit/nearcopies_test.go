@@ -240,6 +240,9 @@ func TestNearCopiesOfShards(t *testing.T) {
 	if most := a.Copies.MostCopied[0]; most.Inputs != 3 || !slices.Equal(most.Keys, []string{"a.npz:90", "b.npz:30", "b.npz:60"}) {
 		t.Errorf("%+v", most)
 	}
+	if want := []FileCopies{{Shard: "b.npz", Of: "a.npz", Exact: 20, Near: 30}, {Shard: "b.npz", Of: "b.npz", Exact: 1}}; !slices.Equal(a.Copies.Between, want) {
+		t.Errorf("copies between files: %+v", a.Copies.Between)
+	}
 	file, err := pq.Open(filepath.Join(dir, Duplicates))
 	if err != nil {
 		t.Fatal(err)

@@ -215,7 +215,12 @@ func (t *tally) registerCopies() {
 	if t.copies.count == 0 {
 		return
 	}
-	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count, Near: len(t.copies.near)}
+	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count, Near: len(t.copies.near), Between: t.copies.mostBetween()}
+	for i := range t.copies.near {
+		if t.copies.near[i].kind == mirroredCopy {
+			c.Mirrored++
+		}
+	}
 	for _, set := range t.copies.mostCopied {
 		entry := Copied{Inputs: set.count, Keys: make([]string, len(set.rows))}
 		for i, row := range set.rows {

@@ -43,6 +43,7 @@ type (
 	Confusion   = result.Confusion
 	Copies      = result.Copies
 	Copied      = result.Copied
+	FileCopies  = result.FileCopies
 	Shown       = result.Shown
 	Cell        = result.Cell
 	Word        = result.Word

@@ -185,6 +185,9 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 	})
 }
 
+// maxPrintedPairs is the largest number of pairs of files that printAudit prints.
+const maxPrintedPairs = 3
+
 // printAudit prints the main figures of an audit, and the path of its page unless it is empty.
 func printAudit(w io.Writer, a *audit.Audit, page string) {
 	line := func(label, format string, args ...any) { printf(w, "%-12s  %s\n", label, fmt.Sprintf(format, args...)) }
@@ -194,6 +197,11 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 	}
 	if c := a.Copies; c != nil {
 		line("copies", "%v; all figures hold whether these copies count or not", c)
+		for _, pair := range c.Between[:min(len(c.Between), maxPrintedPairs)] {
+			if pair.Shard != pair.Of || len(c.Between) > 1 { // else the line above says as much
+				line("", "%v", pair)
+			}
+		}
 	}
 	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
 	if where := a.OutlierPlaces(); where != "" {

@@ -104,8 +104,12 @@ func auditFacts(a *audit.Audit) (outliers, labels []Fact) {
 	return outliers, labels
 }
 
+// manyCopies is the smallest fraction of inputs at which auditHeadline mentions copies of
+// other inputs or of rows of --fitted.
+const manyCopies = 0.05
+
 // auditHeadline says in a few sentences how many inputs do not belong, which ones, and where
-// they are. Wrong labels follow, or come first if there are no outliers.
+// they are. Wrong labels follow, or come first if there are no outliers. Many copies come last.
 func auditHeadline(a *audit.Audit) string {
 	proven := fmt.Sprintf("At least %s of %s (%s) differ from the %s.", display.Count(a.Outliers), rows.Count(a.Inputs, "input"), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), rows.Count(a.Calibration, "calibration row"))
 	if a.Outliers == 0 {
@@ -127,9 +131,16 @@ func auditHeadline(a *audit.Audit) string {
 			labels += " There are at least " + places + "."
 		}
 	}
-	sentences := []string{proven, named, where, labels}
+	copies := ""
+	if c := a.Copies; c != nil && float64(c.Repeated) >= manyCopies*float64(a.Inputs) {
+		copies = fmt.Sprintf("%v.", c)
+	}
+	if n := a.FitDuplicates; n != nil && *n > 0 && float64(*n) >= manyCopies*float64(a.Inputs) {
+		copies = strings.TrimSpace(fmt.Sprintf("%s %s of %s are near a row of --fitted.", copies, display.Count(*n), rows.Count(a.Inputs, "input")))
+	}
+	sentences := []string{proven, named, where, labels, copies}
 	if !hasOutliers(a) { // labels come first
-		sentences = []string{labels, proven, named, where}
+		sentences = []string{labels, proven, named, where, copies}
 	}
 	return strings.TrimSpace(strings.Join(sentences, " "))
 }
@@ -609,7 +620,20 @@ func copyBlocks(a *audit.Audit) []block {
 	var g grid
 	g.addText("inputs", mapSlice(c.MostCopied, func(copied audit.Copied) string { return strings.Join(mapSlice(copied.Keys, shorten), ", ") }))
 	g.addNumbers("copies", "number of equal or nearly equal inputs", mapSlice(c.MostCopied, func(copied audit.Copied) float64 { return float64(copied.Inputs) }), formatWhole)
-	return []block{{Title: "Copies", Lead: fmt.Sprintf("Equal or nearly equal inputs, those with the most copies first, with up to %d of their names. %s lists all.", audit.MaxCopyKeys, audit.Duplicates), Tables: []grid{g}}}
+	var files grid
+	files.addText("file", mapSlice(c.Between, func(n audit.FileCopies) string { return shorten(n.Shard) }))
+	files.addText("copies inputs of", mapSlice(c.Between, func(n audit.FileCopies) string { return shorten(n.Of) }))
+	for _, kind := range []struct {
+		name  string
+		count func(audit.FileCopies) float64
+	}{
+		{"exact", func(n audit.FileCopies) float64 { return float64(n.Exact) }},
+		{"near", func(n audit.FileCopies) float64 { return float64(n.Near) }},
+		{"mirrored", func(n audit.FileCopies) float64 { return float64(n.Mirrored) }},
+	} {
+		files.addNumbers(kind.name, "number of "+kind.name+" copies", mapSlice(c.Between, kind.count), formatWhole)
+	}
+	return []block{{Title: "Copies", Lead: fmt.Sprintf("Equal or nearly equal inputs: the pairs of files with the most copies, and the inputs with the most copies, with up to %d of their names. %s lists all.", audit.MaxCopyKeys, audit.Duplicates), Tables: []grid{files, g}}}
 }
 
 // classFrequencies adds a table to b that compares how often the model predicts each class for

@@ -65,7 +65,7 @@ func TestAuditOfRegressor(t *testing.T) {
 	a.Groups[0].WithTarget, a.Groups[0].Covered = []int{3}, []int{0}
 	page := renderPage(t, Audit(a))
 	checkPage(t, page)
-	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17", ">coverage<"} {
+	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17", "2 of 9 inputs are near a row of --fitted.", ">coverage<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -106,7 +106,7 @@ func TestAuditOfLabels(t *testing.T) {
 func TestAuditOfCopies(t *testing.T) {
 	copied := func(name string) *audit.Audit {
 		a := sampleAudit(t, name)
-		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, Near: 3, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
+		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, Near: 3, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}, Between: []audit.FileCopies{{Shard: name + ".npz", Of: "b.npz", Exact: 1, Near: 3}}}
 		a.Notes = []string{"4 inputs are copies", "Of the discoveries"}
 		a.Delta, a.Shift.Higher, a.Shift.HigherIn = .05, .02, audit.Place{Kind: "folder", Name: name}
 		return a
@@ -114,7 +114,7 @@ func TestAuditOfCopies(t *testing.T) {
 	p := Audit(copied("photos"))
 	page := renderPage(t, p)
 	checkPage(t, page)
-	for _, want := range []string{"<h2>Copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
+	for _, want := range []string{"<h2>Copies", "photos, b:7, b:8", ">photos.npz<", ">copies inputs of<", "4 of 9 inputs are copies of an earlier one (1 exact, 3 near); 5 differ.", "p-value of the shift test: the inputs of folder photos score higher"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
