@@ -9,7 +9,8 @@ import (
 
 // duplicateColumns returns the columns of the file of copies. Column group is the row of
 // Scores of the first input of a group. It is −1 for an input that equals or nearly equals a
-// row of the fit, or equals a calibration row. Column of is the key of that row of --fitted.
+// row of the fit, or equals a calibration row. Column of is the key of the nearest row of
+// --fitted.
 func duplicateColumns() *columns {
 	c := &columns{index: map[string]int{}}
 	c.add("group", parquet.Int(64))
@@ -56,13 +57,21 @@ func (r *copyFinder) write(ctx context.Context, to *table) error {
 					return err
 				}
 			}
+			nearFit := ""
+			if w.Fitted != "" {
+				nearFit = string(b.texts("fit_duplicate_of")[i])
+			}
 			if used := string(b.texts("used_in")[i]); used != "" {
-				if err := add(-1, used, 0, ""); err != nil {
+				of := ""
+				if used == "fit" {
+					of = nearFit // equal rows have equal features, so no row of --fitted is nearer
+				}
+				if err := add(-1, used, 0, of); err != nil {
 					return err
 				}
 			}
-			if w.Fitted != "" && len(b.texts("fit_duplicate_of")[i]) > 0 {
-				if err := add(-1, "near fit", math.NaN(), string(b.texts("fit_duplicate_of")[i])); err != nil {
+			if nearFit != "" {
+				if err := add(-1, "near fit", math.NaN(), nearFit); err != nil {
 					return err
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -281,5 +283,48 @@ func TestNearCopiesOfShards(t *testing.T) {
 		if err1 != nil || err2 != nil || !bytes.Equal(first, second) {
 			t.Errorf("%s of the merged audits differs, %v, %v", name, err1, err2)
 		}
+	}
+}
+
+// TestDuplicatesNameFitRows checks that an input that was fitted on names its fit row.
+func TestDuplicatesNameFitRows(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1, Fitted: "fit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit := sample(600, 1, 0) // the rows that bundle fits
+	s.Fitted = func(context.Context) (blas32.General, []string, error) {
+		keys := make([]string, fit.Len())
+		for i := range keys {
+			keys[i] = fmt.Sprintf("fit.npz:%d", i)
+		}
+		return fit.Features, keys, nil
+	}
+	dir, _ := finishAudit(t, scoreFiles(t, s, map[string]ood.Batch{"a.npz": fit}, []string{"a.npz"}, noCuts))
+	file, err := pq.Open(filepath.Join(dir, Duplicates))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor, err := file.Open(4, 5, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cursor.Close()
+	cells, err := cursor.Read(context.Background(), 0, file.Rows())
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	for i := range file.Rows() {
+		if string(cells[1].Bytes[i]) != "fit" {
+			continue
+		}
+		used++
+		if got, want := string(cells[2].Bytes[i]), fmt.Sprintf("fit.npz:%v", cells[0].Numbers[i]); got != want {
+			t.Errorf("the row of %s names %q", want, got)
+		}
+	}
+	if used == 0 {
+		t.Error("no row was fitted on")
 	}
 }
