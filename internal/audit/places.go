@@ -14,7 +14,7 @@ const maxPlaces = 6
 
 // OutlierPlaces returns where outliers are proven, as in "31 of 250 in cam-4/tue, 4 of 250 in
 // cam-4/mon", or an empty string. It names the files. If there is one file, it names the folders
-// in it. Groups of --groups follow.
+// in it. Groups of rows follow.
 func (a *Audit) OutlierPlaces() string {
 	return a.places(func(g Group) (proven, inputs int) { return g.Outliers, g.Inputs })
 }
