@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -210,14 +209,17 @@ func TestReflection(t *testing.T) {
 	if platform := out.Get(m.Output().Fields().ByName("platform")).String(); platform != "onnx_onnxv1" {
 		t.Errorf("platform %q in %v", platform, out)
 	}
-	older, err := reflectionv1alpha.NewServerReflectionClient(c).ServerReflectionInfo(t.Context())
+	// The older version of reflection has the same messages.
+	older, err := c.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := older.Send(&reflectionv1alpha.ServerReflectionRequest{MessageRequest: &reflectionv1alpha.ServerReflectionRequest_FileByFilename{FileByFilename: "open_inference_grpc.proto"}}); err != nil {
-		t.Fatal(err)
+	answer := &reflectionv1.ServerReflectionResponse{}
+	err = older.SendMsg(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileByFilename{FileByFilename: "open_inference_grpc.proto"}})
+	if err == nil {
+		err = older.RecvMsg(answer)
 	}
-	if answer, err := older.Recv(); err != nil || answer.GetFileDescriptorResponse() == nil {
+	if err != nil || answer.GetFileDescriptorResponse() == nil {
 		t.Errorf("the older reflection answers %v, error %v", answer, err)
 	}
 }
