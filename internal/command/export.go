@@ -93,6 +93,9 @@ func (f *exportFlags) run(c *cli.Context) error {
 		}
 		if err != nil {
 			os.Remove(f.out)
+			if done.Data != "" {
+				os.Remove(done.Data)
+			}
 			return err
 		}
 		done.Notes = append(done.Notes, notes...)
