@@ -12,6 +12,9 @@ import (
 // maxPlaces is the largest number of places of a kind that a text names.
 const maxPlaces = 6
 
+// maxPlaceName is the largest number of characters of a place in a text.
+const maxPlaceName = 60
+
 // OutlierPlaces returns where outliers are proven, as in "31 of 250 in cam-4/tue, 4 of 250 in
 // cam-4/mon", or an empty string. It names the files. If there is one file, it names the folders
 // in it. Groups of rows follow.
@@ -27,16 +30,6 @@ func (a *Audit) LabelErrorPlaces(k int) string {
 		}
 		return g.LabelErrors[k], g.Labelled[k]
 	})
-}
-
-// shortName shortens a name in the middle, because a text has several.
-func shortName(name string) string {
-	const most = 60
-	letters := []rune(name)
-	if len(letters) <= most {
-		return name
-	}
-	return string(letters[:most/2]) + "…" + string(letters[len(letters)-most/2:])
 }
 
 func (a *Audit) places(count func(Group) (proven, inputs int)) string {
@@ -71,7 +64,7 @@ func (a *Audit) places(count func(Group) (proven, inputs int)) string {
 		slices.SortStableFunc(found, func(x, y Group) int { return cmp.Compare(x.Name, y.Name) })
 		for _, g := range found {
 			proven, inputs := count(g)
-			texts = append(texts, fmt.Sprintf("%s of %s in %s", display.Count(proven), display.Count(inputs), shortName(g.Name)))
+			texts = append(texts, fmt.Sprintf("%s of %s in %s", display.Count(proven), display.Count(inputs), display.Shorten(g.Name, maxPlaceName)))
 		}
 		if more > 0 {
 			texts = append(texts, fmt.Sprintf("some in %s more", display.Count(more)))

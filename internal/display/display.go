@@ -105,3 +105,13 @@ func addCommas(s string) string {
 	}
 	return b.String() + s[end:]
 }
+
+// Shorten cuts a name with more than most characters in the middle.
+func Shorten(name string, most int) string {
+	letters := []rune(name)
+	n := len(letters)
+	if n <= most {
+		return name
+	}
+	return string(letters[:most/2]) + "…" + string(letters[n-most/2:])
+}

@@ -202,17 +202,7 @@ func reproductionBlock(a *audit.Audit) block {
 }
 
 // shorten cuts a long name in the middle.
-func shorten(name string) string { return shortenTo(name, maxNameLength) }
-
-// shortenTo cuts a name with more than maxLength characters in the middle.
-func shortenTo(name string, maxLength int) string {
-	letters := []rune(name)
-	n := len(letters)
-	if n <= maxLength {
-		return name
-	}
-	return string(letters[:maxLength/2]) + "…" + string(letters[n-maxLength/2:])
-}
+func shorten(name string) string { return display.Shorten(name, maxNameLength) }
 
 // auditNotes returns the notes of an audit: warnings, columns that differ from the fit rows, and
 // others.

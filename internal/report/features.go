@@ -62,10 +62,10 @@ func clusterBlocks(a *audit.Audit) []block {
 		if m == nil {
 			return ""
 		}
-		return fmt.Sprintf("%s (%s)", shortenTo(m.Name, maxMapText), display.Count(m.Inputs))
+		return fmt.Sprintf("%s (%s)", display.Shorten(m.Name, maxMapText), display.Count(m.Inputs))
 	}
 	names := func(keys []string) string {
-		return strings.Join(mapSlice(keys, func(s string) string { return shortenTo(s, maxMapText) }), ", ")
+		return strings.Join(mapSlice(keys, func(s string) string { return display.Shorten(s, maxMapText) }), ", ")
 	}
 	texts("cluster", 9, func(c audit.Cluster) string { return c.Name })
 	g.addNumbers("inputs", "", mapSlice(a.Clusters, func(c audit.Cluster) float64 { return float64(c.Inputs) }), formatWhole)
@@ -91,7 +91,7 @@ func mapBlocks(a *audit.Audit, list []audit.MapRow) []block {
 		if !slices.ContainsFunc(all, func(s string) bool { return s != first }) {
 			return false
 		}
-		g.addText(name, mapSlice(all, func(s string) string { return shortenTo(s, maxMapText) }))
+		g.addText(name, mapSlice(all, func(s string) string { return display.Shorten(s, maxMapText) }))
 		return true
 	}
 	group := func(name string, get func(r audit.MapRow) string) {
@@ -99,7 +99,7 @@ func mapBlocks(a *audit.Audit, list []audit.MapRow) []block {
 			b.By[len(g.Heads)-1] = name
 		}
 	}
-	g.addText("input", mapSlice(list, func(r audit.MapRow) string { return shortenTo(r.Key, maxMapText) }))
+	g.addText("input", mapSlice(list, func(r audit.MapRow) string { return display.Shorten(r.Key, maxMapText) }))
 	g.addNumbers("p-value", "", mapSlice(list, func(r audit.MapRow) float64 { return r.PValue }), formatFourDigits)
 	group("discovery", func(r audit.MapRow) string { return yesNo(r.Discovery) })
 	group("cluster", func(r audit.MapRow) string { return r.Cluster })
