@@ -40,11 +40,11 @@ type Options struct {
 	// Delta is the largest probability that any of the bounds is wrong. The default is 0.05.
 	Delta float64
 	// Alpha is the false-alarm rate of the flags of single inputs, and Level the coverage of
-	// intervals. The defaults are those of the fit.
+	// intervals. If they are 0, the values of the fit hold.
 	Alpha, Level float64
-	// LabelErrors finds wrong labels, or wrong targets of a regressor. Each label is compared
-	// with all calibration rows (all), those of its class (class), or those of classes with
-	// similar scores (cluster). LabelNoise is the largest fraction of calibration rows whose own
+	// LabelErrors finds wrong labels, or wrong targets of a regressor, unless it is empty. It names
+	// the calibration rows that a label is compared with: all rows ("all"), the rows of its class
+	// ("class"), or the rows of all classes with similar scores ("cluster"). LabelNoise is the largest fraction of calibration rows whose own
 	// label may be wrong.
 	LabelErrors string
 	LabelNoise  float64

@@ -81,8 +81,8 @@ func (f *Finished) Write(ctx context.Context, dir string) (*result.Audit, error)
 	return &a.Audit, nil
 }
 
-// Columns returns the names of the values that Rows yields for each input. They are those of
-// scores.parquet, except the sketch, and the reasons of the highest scores.
+// Columns returns the names of the values that Rows yields for each input: the columns of
+// scores.parquet without the sketch, and the reasons of the highest scores.
 func (f *Finished) Columns() []string {
 	names, _ := f.finished.Scores.ListedColumns()
 	return names

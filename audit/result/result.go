@@ -49,7 +49,7 @@ type Audit struct {
 	Shards         []Shard       `json:"shards"`
 	HighestScoring []Row         `json:"highest_scoring"`  // the highest score first
 	Copies         *Copies       `json:"copies,omitempty"` // nil if all inputs differ
-	// Schema compares the columns of the inputs with those of the fit rows. It is nil if the
+	// Schema describes how the columns of the inputs differ from the fit rows. It is nil if the
 	// .attach file has no profile.
 	Schema *schema.Summary `json:"schema,omitempty"`
 	// ReasonGroups counts inputs by their reasons, those with the most discoveries first.
@@ -127,9 +127,9 @@ type Group struct {
 	// interval contains the target. Both have one element per target.
 	WithTarget []int `json:"with_target,omitempty"`
 	Covered    []int `json:"covered,omitempty"`
-	// Labelled counts the rows whose label is known, LabelDiscoveries those of them that are
-	// discoveries, and LabelErrors bounds the number of wrong labels. They have one element for
-	// each of Audit.LabelErrors.
+	// Labelled counts the rows with a known label. LabelDiscoveries counts the discoveries among
+	// them, and LabelErrors bounds the number of wrong labels. Each list has one element for each
+	// of Audit.LabelErrors.
 	Labelled         []int `json:"labelled,omitempty"`
 	LabelDiscoveries []int `json:"label_discoveries,omitempty"`
 	LabelErrors      []int `json:"label_errors_lower_bound,omitempty"`

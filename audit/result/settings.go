@@ -45,7 +45,7 @@ type Settings struct {
 	Limit int `json:"limit,omitempty"`
 	// Targets are the names of the targets of a regressor with intervals.
 	Targets []string `json:"targets,omitempty"`
-	// Profiled reports whether the columns of inputs are compared with those of the fit rows.
+	// Profiled reports whether the columns of inputs are compared with the fit rows.
 	Profiled bool `json:"profiled,omitempty"`
 	// Fitted is the digest of the fit rows that inputs are compared with, or empty.
 	Fitted  string  `json:"fitted_sha256,omitempty"`
