@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/featurize"
 	scores "github.com/attach-uncertainty/attach/internal/audit"
@@ -39,13 +40,13 @@ type Options struct {
 	Conditional bool
 	// Delta is the largest probability that any of the bounds is wrong. The default is 0.05.
 	Delta float64
-	// Alpha is the false-alarm rate of the flags of single inputs, and Level the coverage of
-	// intervals. If they are 0, the values of the fit hold.
+	// Alpha is the false-alarm rate of the flags of single inputs, and Level the coverage of a
+	// regressor's intervals. If they are 0, the values of the fit hold.
 	Alpha, Level float64
 	// LabelErrors finds wrong labels, or wrong targets of a regressor, unless it is empty. It names
 	// the calibration rows that a label is compared with: all rows ("all"), the rows of its class
-	// ("class"), or the rows of all classes with similar scores ("cluster"). LabelNoise is the largest fraction of calibration rows whose own
-	// label may be wrong.
+	// ("class"), or the rows of all classes with similar scores ("cluster"). LabelNoise is the
+	// largest fraction of calibration rows whose own label may be wrong.
 	LabelErrors string
 	LabelNoise  float64
 
@@ -96,7 +97,7 @@ func Run(ctx context.Context, o Options) (*result.Audit, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(ctx, o.engineOptions(), nil, nil, noteTo(o.Note))
+	e, err := engine.Open(ctx, o.engineOptions(), nil, o.checkBundle, noteTo(o.Note))
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +146,34 @@ func (o *Options) check() error {
 	}
 	if o.Every < 0 || o.Limit < 0 {
 		return fmt.Errorf("audit: Options.Every is %d and Options.Limit is %d; neither may be negative", o.Every, o.Limit)
+	}
+	return nil
+}
+
+// checkBundle returns an error if an option has no effect with this .attach file.
+func (o *Options) checkBundle(b *attach.Bundle) error {
+	features, why := o.FromFeatures, "with Options.FromFeatures"
+	if b.Base.SHA256 == "" {
+		features, why = true, fmt.Sprintf("because %s was fitted on features, without a model", o.Bundle)
+	}
+	for _, option := range []struct {
+		name string
+		idle bool
+		why  string
+	}{
+		{"Level", o.Level != 0 && len(b.Calibration.Quantiles) == 0, fmt.Sprintf("because %s has no intervals", o.Bundle)},
+		{"Weights", o.Weights != "" && !features, "because the model runs"},
+		{"Model", o.Model != "" && features, why},
+		{"Target", len(o.Target) > 0 && features, why},
+		{"Text", len(o.Text) > 0 && features, why},
+		{"Ignore", len(o.Ignore) > 0 && features, why},
+		{"FolderLabels", o.FolderLabels && features, why},
+		{"KeepClasses", len(o.KeepClasses) > 0 && features, why},
+		{"Preprocess", o.Preprocess != "" && features, why},
+	} {
+		if option.idle {
+			return fmt.Errorf("audit: Options.%s has no effect %s; leave it out", option.name, option.why)
+		}
 	}
 	return nil
 }

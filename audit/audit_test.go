@@ -22,18 +22,24 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// files writes a .attach file that was fitted on features, and features of two days, to a new
-// folder. 40 of the 300 rows of Tuesday do not belong.
+// files writes two .attach files to a new folder, and features of two days. The fit of
+// model.attach had a model, and the fit of m.attach had features. 40 of the 300 rows of Tuesday do not belong.
 func files() (dir string, remove func()) {
 	dir, err := os.MkdirTemp("", "audit-")
 	if err != nil {
 		panic(err)
 	}
 	o := attachtest.Classifier(600)
-	o.Base.SHA256, o.Cal, o.Detector = "", attachtest.Blob(2, 1000, 8, 3, 0), attachtest.Method("mahalanobis")
-	b, err := attach.Fit(context.Background(), o)
-	if err == nil {
-		err = b.Save(context.Background(), filepath.Join(dir, "m.attach"))
+	o.Cal, o.Detector = attachtest.Blob(2, 1000, 8, 3, 0), attachtest.Method("mahalanobis")
+	for name, model := range map[string]string{"m.attach": "", "model.attach": o.Base.SHA256} {
+		o.Base.SHA256 = model
+		var b *attach.Bundle
+		if b, err = attach.Fit(context.Background(), o); err == nil {
+			err = b.Save(context.Background(), filepath.Join(dir, name))
+		}
+		if err != nil {
+			panic(err)
+		}
 	}
 	write := func(name string, batches ...ood.Batch) {
 		if err != nil {
@@ -172,6 +178,22 @@ func TestRefuses(t *testing.T) {
 	}
 	dir, remove := files()
 	defer remove()
+	for _, c := range []struct {
+		bundle, want string
+		change       func(*audit.Options)
+	}{
+		{"m.attach", "Options.Level has no effect because", func(o *audit.Options) { o.Level = .9 }},
+		{"m.attach", "Options.Target has no effect because", func(o *audit.Options) { o.Target = []string{"y"} }},
+		{"model.attach", "Options.Weights has no effect because the model runs", func(o *audit.Options) { o.Weights = "w.npz" }},
+		{"model.attach", "Options.Model has no effect with Options.FromFeatures", func(o *audit.Options) { o.Model, o.FromFeatures = "m.onnx", true }},
+	} {
+		o := ok
+		o.Bundle = filepath.Join(dir, c.bundle)
+		c.change(&o)
+		if _, err := audit.Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v does not say %q", err, c.want)
+		}
+	}
 	out := filepath.Join(dir, "out")
 	if _, err := audit.Run(context.Background(), audit.Options{Bundle: filepath.Join(dir, "m.attach"), Inputs: []string{filepath.Join(dir, "monday.npz")}, Dir: out}); err != nil {
 		t.Fatal(err)
