@@ -35,7 +35,7 @@ var Experiment = experiment.Experiment{
 	Doc:    "wrong labels that audits find, and how many of these are right",
 	Shared: []string{"data", "models", "sets", "seeds", "out", "ort-lib"},
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
-		experiment.Redefine(flags, "seeds", "300", "number of random draws")
+		experiment.Redefine(flags, "seeds", "500", "number of random draws")
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
 		p.DefineWithTexts(flags, "1,0,1")
 		written := flags.Int("draws", 20, "number of draws that compare.py gets, in the folder draws")
@@ -90,19 +90,14 @@ func run(ctx context.Context, p *networks.Plan, by []string, written int) error 
 	lines := [][]string{{"set", "n_cal", "audited", "wrong", "kind", "by", "label_noise", "draws", "fdr", "false_share", "stderr", "power", "bound_violated", "bound_share"}}
 	for _, rows := range pools {
 		fmt.Fprintf(p.Stdout, "%s: %d rows to draw from; false discoveries ± standard error, and the fraction of wrong labels discovered, at 0.05, 0.1 and 0.2\n", rows.name, rows.Len())
-		for _, c := range cells(rows, by) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			folder := ""
-			if c.by == audit.LabelErrorChoices()[0] && c.noise == 0 {
-				folder = filepath.Join(p.Out, "draws")
-			}
-			if err := c.measure(rows, p.Settings.Seeds, p.Seed, folder, written); err != nil {
-				return fmt.Errorf("%s: %w", rows.name, err)
-			}
-			fmt.Fprintf(p.Stdout, "  n_cal %4d, %s %4.1f %%, by %-7s noise %g ", c.n, c.kind, 100*c.fraction, c.by, c.noise)
-			lines = append(lines, c.print(p.Stdout, rows.name, c.n, auditedRows, c.fraction, c.kind, c.by, c.noise)...)
+		list := cells(by)
+		n := min(5000, rows.Len()-auditedRows)
+		if err := measure(ctx, rows, n, list, p.Settings.Seeds, p.Seed, filepath.Join(p.Out, "draws"), written); err != nil {
+			return fmt.Errorf("%s: %w", rows.name, err)
+		}
+		for _, c := range list {
+			fmt.Fprintf(p.Stdout, "  n_cal %4d, %s %4.1f %%, by %-7s noise %g ", n, c.kind, 100*c.fraction, c.by, c.noise)
+			lines = append(lines, c.print(p.Stdout, rows.name, n, auditedRows, c.fraction, c.kind, c.by, c.noise)...)
 		}
 	}
 	return experiment.WriteCSV(filepath.Join(p.Out, "labels.csv"), lines)
@@ -132,14 +127,22 @@ func read(ctx context.Context, p *networks.Plan) (pools []pool, err error) {
 	return pools, nil
 }
 
+// reference says what labels are compared with.
+type reference struct {
+	by    string
+	noise float64 // fraction of wrong labels of calibration rows, and Identity.LabelNoise
+}
+
+// mistakes says which labels are wrong.
+type mistakes struct {
+	kind     string  // "random" classes, or the most "confused" class
+	fraction float64 // fraction of wrong labels
+}
+
 // cell holds the results of many draws with the same settings.
 type cell struct {
-	n        int
-	fraction float64 // fraction of wrong labels
-	kind     string  // "random" classes, or the most "confused" class
-	by       string
-	noise    float64 // fraction of wrong labels of calibration rows, and Identity.LabelNoise
-
+	mistakes
+	reference
 	results
 }
 
@@ -150,90 +153,131 @@ type results struct {
 	violated, bounded float64      // draws with a violated bound; sum of the fractions that it counts
 }
 
-func cells(p pool, by []string) (list []*cell) {
-	n := min(5000, p.Len()-auditedRows)
+func cells(by []string) (list []*cell) {
 	for _, kind := range []string{"random", "confused"} {
 		for _, fraction := range []float64{.01, .05, .1} {
 			for _, choice := range by {
-				list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: choice})
+				list = append(list, &cell{mistakes: mistakes{kind, fraction}, reference: reference{by: choice}})
 			}
 			if all := audit.LabelErrorChoices()[0]; by[0] == all {
-				list = append(list, &cell{n: n, fraction: fraction, kind: kind, by: all, noise: .02})
+				list = append(list, &cell{mistakes: mistakes{kind, fraction}, reference: reference{all, .02}})
 			}
 		}
 	}
 	return list
 }
 
-// measure repeats random draws. If folder is not empty, it writes the first draws to it.
-func (c *cell) measure(p pool, draws int, seed uint64, folder string, written int) error {
-	set := p.name
-	rng := rand.New(rand.NewPCG(seed, uint64(c.n)<<32|uint64(1000*c.fraction)))
+// measure repeats random draws of n calibration rows and of audited rows. The cells share the
+// rows, and cells with the same mistakes the wrong labels. It writes the first draws to the folder.
+func measure(ctx context.Context, p pool, n int, list []*cell, draws int, seed uint64, folder string, written int) error {
 	for draw := range draws {
-		order := rng.Perm(p.Len())[:c.n+auditedRows]
-		cal, audited := p.Select(order[:c.n]), p.Select(order[c.n:])
-		given, wrong := c.corrupt(rng, audited, c.fraction)
-		cal.Labels, _ = c.corrupt(rng, cal, c.noise)
-		classes, err := calibrate.NewClassCalibration(cal.Logits, cal.Labels)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		choices := audit.LabelErrorChoices()
-		s, err := classes.Sets(calibrate.SetOptions{ByClass: c.by == choices[1], ByCluster: c.by == choices[2], Seed: seed}, .1)
-		if err != nil {
-			return err
-		}
-		p := pValues(s, audited, given)
-		var sizes []int
-		parts := make([]int, len(given))
-		for class := range audited.Logits.Cols {
-			part, n := s.Part(class)
-			for len(sizes) <= part {
-				sizes = append(sizes, 0)
+		rng := rand.New(rand.NewPCG(seed, uint64(draw)))
+		order := rng.Perm(p.Len())[:n+auditedRows]
+		cal, audited := p.Select(order[:n]), p.Select(order[n:])
+		given, compared := make(map[mistakes]givenLabels), make(map[reference]classPValues)
+		for i, c := range list {
+			if i == 0 || c.kind != list[i-1].kind {
+				for r := range compared {
+					if r.noise > 0 {
+						delete(compared, r) // the labels of calibration rows are wrong in another way
+					}
+				}
 			}
-			sizes[part] = n
-		}
-		for i, label := range given {
-			parts[i], _ = s.Part(label)
-		}
-		if err := c.add(audit.Identity{Task: attach.Classification, LabelNoise: c.noise}, sizes, parts, p, wrong); err != nil {
-			return err
-		}
-		if folder != "" && draw < written {
-			name := fmt.Sprintf("%s-%s-%g-%d.npz", set, c.kind, c.fraction, draw)
-			if err := write(filepath.Join(folder, name), audited, given, wrong, p); err != nil {
+			labels, ok := given[c.mistakes]
+			if !ok {
+				labels = c.corrupt(rng, audited)
+				given[c.mistakes] = labels
+			}
+			table, ok := compared[c.reference]
+			if !ok {
+				var err error
+				if table, err = c.compare(cal, mistakes{c.kind, c.noise}.corrupt(rng, cal), audited, seed); err != nil {
+					return err
+				}
+				compared[c.reference] = table
+			}
+			values := table.of(labels.given)
+			parts := make([]int, len(labels.given))
+			for k, label := range labels.given {
+				parts[k] = table.parts[label]
+			}
+			if err := c.add(audit.Identity{Task: attach.Classification, LabelNoise: c.noise}, table.sizes, parts, values, labels.wrong); err != nil {
 				return err
+			}
+			if c.by == audit.LabelErrorChoices()[0] && c.noise == 0 && draw < written {
+				name := fmt.Sprintf("%s-%s-%g-%d.npz", p.name, c.kind, c.fraction, draw)
+				if err := write(filepath.Join(folder, name), audited, labels, values); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// corrupt returns the labels of a batch of which a fraction is wrong, and which ones are.
-func (c *cell) corrupt(rng *rand.Rand, b ood.Batch, fraction float64) (given []int, wrong []bool) {
-	given, wrong = append(given, b.Labels...), make([]bool, b.Len())
-	for _, i := range rng.Perm(b.Len())[:int(math.Round(fraction*float64(b.Len())))] {
+// classPValues holds the p-value of each class in each row.
+type classPValues struct {
+	p     []float64 // row-major
+	parts []int     // the part of each class: see calibrate.Sets.Part
+	sizes []int     // the number of calibration rows of each part
+}
+
+// compare calibrates with the given labels and returns the p-values of the audited rows.
+func (r reference) compare(cal ood.Batch, labels givenLabels, audited ood.Batch, seed uint64) (t classPValues, err error) {
+	classes, err := calibrate.NewClassCalibration(cal.Logits, labels.given)
+	if err != nil {
+		return t, err
+	}
+	choices := audit.LabelErrorChoices()
+	s, err := classes.Sets(calibrate.SetOptions{ByClass: r.by == choices[1], ByCluster: r.by == choices[2], Seed: seed}, .1)
+	if err != nil {
+		return t, err
+	}
+	t.p = s.PValues(audited.Logits, 0)
+	for class := range audited.Logits.Cols {
+		part, n := s.Part(class)
+		for len(t.sizes) <= part {
+			t.sizes = append(t.sizes, 0)
+		}
+		t.sizes[part], t.parts = n, append(t.parts, part)
+	}
+	return t, nil
+}
+
+// of returns the p-value of the given label of each row.
+func (t classPValues) of(given []int) []float64 {
+	list := make([]float64, len(given))
+	for i, label := range given {
+		list[i] = t.p[i*len(t.parts)+label]
+	}
+	return list
+}
+
+// givenLabels holds labels, and which of them are wrong.
+type givenLabels struct {
+	given []int
+	wrong []bool
+}
+
+// corrupt returns the labels of a batch with mistakes.
+func (m mistakes) corrupt(rng *rand.Rand, b ood.Batch) givenLabels {
+	l := givenLabels{slices.Clone(b.Labels), make([]bool, b.Len())}
+	for _, i := range rng.Perm(b.Len())[:int(math.Round(m.fraction*float64(b.Len())))] {
 		z, best := rows.Row(b.Logits, i), -1
 		for class, v := range z {
 			if class != b.Labels[i] && (best < 0 || v > z[best]) {
 				best = class
 			}
 		}
-		if c.kind == "random" {
+		if m.kind == "random" {
 			best = (b.Labels[i] + 1 + rng.IntN(len(z)-1)) % len(z)
 		}
-		given[i], wrong[i] = best, true
+		l.given[i], l.wrong[i] = best, true
 	}
-	return given, wrong
-}
-
-// pValues returns the p-value of each given label.
-func pValues(s calibrate.Sets, b ood.Batch, given []int) []float64 {
-	all, list := s.PValues(b.Logits, 0), make([]float64, len(given))
-	for i, label := range given {
-		list[i] = all[i*b.Logits.Cols+label]
-	}
-	return list
+	return l
 }
 
 // add adds a draw. Part k has sizes[k] calibration rows, and parts[i] is the part of row i, whose
@@ -289,17 +333,17 @@ func (r *results) print(w io.Writer, columns ...any) (lines [][]string) {
 }
 
 // write writes a draw for compare.py.
-func write(path string, b ood.Batch, given []int, wrong []bool, p []float64) error {
-	x := rows.New(len(given), b.Logits.Cols)
-	labels := make([]float64, len(given))
-	for i, label := range given {
+func write(path string, b ood.Batch, l givenLabels, p []float64) error {
+	x := rows.New(len(l.given), b.Logits.Cols)
+	labels := make([]float64, len(l.given))
+	for i, label := range l.given {
 		z := rows.Row(b.Logits, i)
 		for class, v := range z {
 			rows.Row(x, i)[class] = float32(softmax.New(z, 1).Of(v, 1))
 		}
 		labels[i] = float64(label)
 	}
-	return writeDraw(path, "probabilities", x, labels, wrong, p)
+	return writeDraw(path, "probabilities", x, labels, l.wrong, p)
 }
 
 // writeDraw writes predictions of a classifier or regressor, and the given labels or targets.

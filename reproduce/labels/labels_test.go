@@ -25,11 +25,13 @@ func TestMeasure(t *testing.T) {
 		b.Logits.Data[3*i+b.Labels[i]] += 8
 	}
 	dir := t.TempDir()
-	c := &cell{n: 1500, fraction: .1, kind: "random", by: audit.LabelErrorChoices()[1]}
+	m, choices := mistakes{"random", .1}, audit.LabelErrorChoices()
+	list := []*cell{{mistakes: m, reference: reference{by: choices[1]}}, {mistakes: m, reference: reference{by: choices[0]}}, {mistakes: m, reference: reference{choices[0], .02}}}
 	const draws = 20
-	if err := c.measure(newPool("toy", b), draws, 1, dir, 1); err != nil {
+	if err := measure(t.Context(), newPool("toy", b), 1500, list, draws, 1, dir, 1); err != nil {
 		t.Fatal(err)
 	}
+	c := list[0]
 	for i, rate := range rates() {
 		mean, power := stat.Mean(c.falseFractions[i], nil), c.found[i]/draws
 		if mean > rate || mean < rate/4 || power < .9 || power > 1 {
