@@ -23,6 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/audit/result"
 	"github.com/attach-uncertainty/attach/calibrate"
+	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -168,7 +169,24 @@ func finishAudit(t *testing.T, list []*File) (dir string, a *Audit) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	parts, err := Finish(context.Background(), list, Output{Dir: t.TempDir(), FileRows: a.Inputs/3 + 1, Page: func(io.Writer, *Audit) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := shownResults(t, parts), shownResults(t, a); got != want {
+		t.Errorf("partitions change the results: %s\nwant: %s", got, want)
+	}
 	return dir, a
+}
+
+// shownResults returns the results of an audit with those that only its report needs, as text.
+func shownResults(t *testing.T, a *Audit) string {
+	t.Helper()
+	text, err := json.Marshal([]any{a.Audit, a.folders, a.mapped, a.cautions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func noCuts(int) []int { return nil }
@@ -533,7 +551,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 			for f := range files {
 				// The first eight files are in two folders, four in each. Each remaining
 				// file has rows of two folders.
-				shard, folder := tally.group(groupKey{kind: shardKind, name: fmt.Sprint(f)}, ""), fmt.Sprint("of ", f/4)
+				shardKey, folder := groupKey{kind: shardKind, name: fmt.Sprint(f)}, fmt.Sprint("of ", f/4)
+				shard := tally.group(shardKey, "")
 				for i := range each {
 					if f >= 8 {
 						folder = fmt.Sprint(f, "/", i%2)
@@ -544,9 +563,10 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 					rank := 1 + n - at
 					w.ranks[rank-1] += c.copies
 					tally.ranks.distinct[rank-1] += first(nil, input)
-					in := tally.group(groupKey{kind: folderKind, name: folder}, "")
-					shard.addCounterpart(in)
-					in.addCounterpart(shard)
+					folderKey := groupKey{kind: folderKind, name: folder}
+					in := tally.group(folderKey, "")
+					shard.addCounterpart(folderKey)
+					in.addCounterpart(shardKey)
 					for _, g := range []*groupCounts{shard, in, tally.group(groupKey{kind: groupKind, name: fmt.Sprint(i % 5)}, ""), tally.group(groupKey{kind: classKind, class: rank % 3}, "")} {
 						g.rows += c.copies
 						g.lookCounts[0][lookIndex(tally.looks, rank)] += c.copies
@@ -891,14 +911,39 @@ func TestKey(t *testing.T) {
 }
 
 // TestReasonPlaces checks that a reason group keeps the files with the most inputs, and the
-// earlier one of two with as many.
+// earlier one of two with as many, wherever its rows are divided into partitions.
 func TestReasonPlaces(t *testing.T) {
-	var c reasonCounts
-	for i, n := range []int{2, 7, 1, 7, 3} {
-		c.current = ReasonPlace{Shard: fmt.Sprint(i), Inputs: n, First: 4, Last: 4 + n}
-		c.endFile()
+	w := &ScoreSet{}
+	files := []int{2, 7, 1, 7, 3} // numbers of inputs
+	rows := 0
+	for _, n := range files {
+		rows += n
 	}
-	if got := fmt.Sprint(c.Places); got != "[1: 7 in rows 4–11 3: 7 in rows 4–11 4: 3 in rows 4–7]" {
-		t.Error(got)
+	count := func(from, to int) *reasonCounts {
+		counts, at := &tally{scores: w, reasonGroups: map[string]*reasonCounts{}}, 0
+		for shard, n := range files {
+			for row := range n {
+				if at >= from && at < to {
+					b := block{columns: &columns{index: map[string]int{"row": 0}}, cells: []pq.Values{{Numbers: []float64{float64(4 + row)}}}, shard: shard, name: fmt.Sprint(shard)}
+					counts.countReasons([]byte("a"), b, 0, at%2 == 0)
+				}
+				at++
+			}
+		}
+		return counts.reasonGroups["a"]
+	}
+	for first := 1; first < rows; first++ {
+		for second := first; second < rows; second++ {
+			c := count(0, first)
+			for _, cut := range [][2]int{{first, second}, {second, rows}} {
+				if later := count(cut[0], cut[1]); later != nil {
+					c.merge(later)
+				}
+			}
+			g := c.finish()
+			if got := fmt.Sprint(g.Inputs, g.Discoveries, g.Places); got != "20 10 [1: 7 in rows 4–10 3: 7 in rows 4–10 4: 3 in rows 4–6]" {
+				t.Fatalf("cut at %d and %d: %s", first, second, got)
+			}
+		}
 	}
 }

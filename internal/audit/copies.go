@@ -145,7 +145,7 @@ func (r *copyFinder) addMark(row int, m mark) error {
 func (r *copyFinder) findExact(ctx context.Context) error {
 	byHash := spill{dir: r.dir, size: hashRecordSize}
 	defer byHash.close()
-	w, row := r.scores, 0
+	w := r.scores
 	err := w.eachBlock(ctx, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
 		hashes, p := b.texts("input_hash"), b.numbers("p_value")
 		var record [hashRecordSize]byte
@@ -156,11 +156,10 @@ func (r *copyFinder) findExact(ctx context.Context) error {
 			if rank := w.rank(p[i]); rank < 1 || rank > len(w.ranks) {
 				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
 			}
-			binary.LittleEndian.PutUint64(record[16:], uint64(row))
+			binary.LittleEndian.PutUint64(record[16:], uint64(b.row+i))
 			if err := byHash.add(int(record[0])%hashBins, record[:]); err != nil {
 				return err
 			}
-			row++
 		}
 		return nil
 	})
@@ -226,14 +225,14 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 		}
 		return n
 	}
-	row := 0
+	read := r.marks.reader()
 	err := w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
-		marks, err := r.marks.of(row, b.n)
+		marks, err := read.of(b.row, b.n)
 		if err != nil {
 			return err
 		}
 		if n := len(r.files); n == 0 || r.files[n-1].name != b.name {
-			r.files = append(r.files, fileStart{row, b.name})
+			r.files = append(r.files, fileStart{b.row, b.name})
 		}
 		p, folders, shard := b.numbers("p_value"), b.texts("folder"), numberOf(shardKind, []byte(b.name))
 		for i, m := range marks {
@@ -251,7 +250,7 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 			groups[labelKind] = w.labelNumber(b, i)
 			first := r.firstOf(m.first)
 			record := binary.LittleEndian.AppendUint64(nil, uint64(first))
-			record = binary.LittleEndian.AppendUint64(record, uint64(row+i))
+			record = binary.LittleEndian.AppendUint64(record, uint64(b.row+i))
 			record = binary.LittleEndian.AppendUint32(record, uint32(w.rank(p[i])))
 			for _, n := range groups {
 				record = binary.LittleEndian.AppendUint32(record, n)
@@ -268,7 +267,6 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 				return err
 			}
 		}
-		row += b.n
 		return nil
 	})
 	for bin := range hashBins {

@@ -60,7 +60,7 @@ func TestCopies(t *testing.T) {
 	firstFile, between := map[string]string{}, map[[2]string]int{}
 	distinct, row := calibrate.NewRanks(w.Calibration), 0
 	err = w.eachBlock(context.Background(), w.columns(), func(b block) error {
-		flags, err := found.flags.of(row, b.n)
+		flags, err := found.flags.reader().of(row, b.n)
 		if err != nil {
 			return err
 		}

@@ -468,23 +468,31 @@ func (t *tally) addLabel(b block, list, i int, outlier bool) (g givenRank, err e
 		}
 		c.Discoveries++
 	}
-	s := suspicion{p, b.numbers(w.labelColumn("label_score", list))[i]}
-	place, _ := slices.BinarySearchFunc(l.order, s, func(have, want suspicion) int {
-		if have.compare(want) <= 0 { // an earlier row stays before an equal one
-			return -1
-		}
-		return 1
-	})
-	if place < maxSuspicious {
-		length := min(len(l.order)+1, maxSuspicious)
-		l.order = slices.Insert(l.order, place, s)[:length]
+	l.addSuspicious(suspicion{p, b.numbers(w.labelColumn("label_score", list))[i]}, func() Row {
 		row := t.newRow(b, i, outlier)
 		if kept, ok := t.suspicious[b.shard][b.start+i]; ok {
 			row.Shown = w.retained.Labels[kept].Shown
 		}
-		l.result.MostSuspicious = slices.Insert(l.result.MostSuspicious, place, row)[:length]
-	}
+		return row
+	})
 	return g, nil
+}
+
+// addSuspicious adds a row after those in MostSuspicious that are as suspicious. It calls the
+// function row only if the label is among the most suspicious.
+func (t *labelTally) addSuspicious(s suspicion, row func() Row) {
+	place, _ := slices.BinarySearchFunc(t.order, s, func(have, want suspicion) int {
+		if have.compare(want) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if place == maxSuspicious {
+		return
+	}
+	length := min(len(t.order)+1, maxSuspicious)
+	t.order = slices.Insert(t.order, place, s)[:length]
+	t.result.MostSuspicious = slices.Insert(t.result.MostSuspicious, place, row())[:length]
 }
 
 // setLabels sets the fields of a row that describe its label or its targets.

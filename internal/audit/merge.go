@@ -51,6 +51,7 @@ type ScoreSet struct {
 	Identity
 	Shards   []Range // one range per shard, with all audited rows of the shard
 	segments []segment
+	firstRow int // number of the first row of segments, which is not 0 in a partition
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
 	labels   []calibrate.Ranks
@@ -205,6 +206,7 @@ type block struct {
 	shard int // index in ScoreSet.Shards
 	name  string
 	start int
+	row   int // number of the first row among those of all shards
 	n     int
 }
 
@@ -222,6 +224,7 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 		}
 	}()
 	unread := map[*File]int{} // number of segments of each file that are still to be read
+	number := w.firstRow
 	for _, s := range w.segments {
 		unread[s.file]++
 	}
@@ -245,10 +248,11 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 			if err != nil {
 				return err
 			}
-			if err := use(block{columns, cells, s.shard, s.Shard, at, n}); err != nil {
+			if err := use(block{columns, cells, s.shard, s.Shard, at, number, n}); err != nil {
 				return err
 			}
 			at += n
+			number += n
 		}
 		if unread[s.file]--; unread[s.file] == 0 {
 			open[s.file].Close()
@@ -279,24 +283,7 @@ func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
 		return nil, err
 	}
 	defer copies.close()
-	return w.results(ctx, copies, func(*tally, block) error { return nil }, func() error { return nil })
-}
-
-// writeScores writes all rows and returns the results.
-func (w *ScoreSet) writeScores(ctx context.Context, out *table, copies *copyFinder) (*Audit, error) {
-	return w.results(ctx, copies, func(t *tally, b block) error {
-		discovered := w.discoveryColumns(t.a, b) // they are known only after all rows were scored
-		for i := range b.n {
-			to, err := out.row()
-			if err == nil {
-				err = to.copyRow(b, i, discovered)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}, out.close)
+	return w.results(ctx, copies, w.partitions(fileRows), nil)
 }
 
 // header returns the header of a file with all rows of the set.
@@ -309,28 +296,6 @@ func (w *ScoreSet) header() header {
 		h.Labels = append(h.Labels, newSparseRanks(r))
 	}
 	return h
-}
-
-// results returns the results of the set. It calls write with each block of rows, and close
-// after the last one.
-func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, write func(*tally, block) error, close func() error) (*Audit, error) {
-	t, err := w.newTally(copies)
-	if err != nil {
-		return nil, err
-	}
-	err = w.eachBlock(ctx, w.columns(), func(b block) error {
-		if err := write(t, b); err != nil {
-			return err
-		}
-		return t.add(b)
-	})
-	if err == nil {
-		err = close()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.finish(ctx)
 }
 
 // Scores is the name of the file of scores of a finished audit, or of a folder of such files.
@@ -349,8 +314,8 @@ type Output struct {
 	// Page writes report.html. Note is the content of run.json.
 	Page func(w io.Writer, a *Audit) error
 	Note any
-	// FileRows is the largest number of rows of a file of results. More rows are written to a
-	// folder of files with this number of rows each. The default is 8,388,608.
+	// FileRows is the largest number of rows of a partition, and so of a file of scores. More
+	// rows are written to a folder of files, and so are their copies. The default is 8,388,608.
 	FileRows int
 }
 
@@ -384,17 +349,15 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 	if err != nil {
 		return nil, err
 	}
+	partitions := joined.partitions(cmp.Or(to.FileRows, fileRows))
 	tableOf := func(name string, columns *columns) *table {
-		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), limit: cmp.Or(to.FileRows, fileRows)}
+		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), files: make([]*atomicfile.File, len(partitions))}
 	}
 	scores, duplicates := tableOf(Scores, joined.columns()), tableOf(Duplicates, duplicateColumns())
 	scores.header = header
 	defer scores.abort()
-	if a, err = joined.writeScores(ctx, scores, copies); err != nil {
-		return nil, interrupted(ctx, err)
-	}
 	defer duplicates.abort()
-	if err := copies.write(ctx, duplicates); err != nil {
+	if a, err = joined.results(ctx, copies, partitions, &tables{scores, duplicates}); err != nil {
 		return nil, interrupted(ctx, err)
 	}
 	var others []*atomicfile.File

@@ -364,9 +364,9 @@ const (
 
 // eachSketch calls the function use for the sketch of each row that is no exact copy.
 func (r *copyFinder) eachSketch(ctx context.Context, use func(row int, s *sketch) error) error {
-	w, row := r.scores, 0
+	w, read := r.scores, r.marks.reader()
 	return w.eachBlock(ctx, w.columns().subset([]string{sketchColumn}), func(b block) error {
-		marks, err := r.marks.of(row, b.n)
+		marks, err := read.of(b.row, b.n)
 		if err != nil {
 			return err
 		}
@@ -378,11 +378,10 @@ func (r *copyFinder) eachSketch(ctx context.Context, use func(row int, s *sketch
 			if copy(s[:], text); len(text) != len(s) || !s.valid() {
 				return fmt.Errorf("%w: %.40q is not the sketch of an input", ErrNotScores, text)
 			}
-			if err := use(row+i, &s); err != nil {
+			if err := use(b.row+i, &s); err != nil {
 				return err
 			}
 		}
-		row += b.n
 		return nil
 	})
 }

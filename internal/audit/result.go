@@ -23,15 +23,15 @@ const maxWidest = 20
 
 // tally accumulates the results of an audit row by row.
 type tally struct {
-	scores  *ScoreSet
-	a       *Audit
-	ranks   countedRanks
-	bounds  bounds // fail with probability at most Delta/2
-	copies  *copyFinder
-	labels  []*labelTally
-	nextRow int   // number of the next row that add counts
-	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
-	groups  map[groupKey]*groupCounts
+	scores *ScoreSet
+	a      *Audit
+	ranks  countedRanks
+	bounds bounds // fail with probability at most Delta/2
+	copies *copyFinder
+	flags  *rowReader[byte] // copy flags
+	labels []*labelTally
+	looks  []int // ranks at which bounds are evaluated, from hypothesis.Looks
+	groups map[groupKey]*groupCounts
 
 	reasonGroups map[string]*reasonCounts
 
@@ -50,6 +50,7 @@ type pendingKey struct {
 	key *string
 }
 
+// groupKey identifies a group. The zero value identifies none, because shards have names.
 type groupKey struct {
 	kind  int
 	class int
@@ -81,18 +82,18 @@ type groupCounts struct {
 	outlierPair         [2]int // bounds on outliers, with all rows and with distinct rows
 	outliers            int    // the smaller of outlierPair
 	// counterpart of a shard is the folder that has all its rows. The counterpart of a
-	// folder is the shard that has all its rows. It is nil if there is no such group.
-	counterpart *groupCounts
+	// folder is the shard that has all its rows. It is zero if there is no such group.
+	counterpart groupKey
 }
 
 // addCounterpart updates the counterpart of c. If c is a shard, other is the folder of its
 // next row. If c is a folder, other is the shard of its next row.
-func (c *groupCounts) addCounterpart(other *groupCounts) {
+func (c *groupCounts) addCounterpart(other groupKey) {
 	switch {
 	case c.rows == 0:
 		c.counterpart = other
 	case c.counterpart != other:
-		c.counterpart = nil
+		c.counterpart = groupKey{}
 	}
 }
 
@@ -130,7 +131,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 		a.Shards = append(a.Shards, Shard{Name: s.Shard, Rows: s.Rows, Inputs: s.Audited})
 	}
 	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
-	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
+	t.ranks, t.copies, t.flags = countedRanks{w.ranks, copies.ranks}, copies, copies.flags.reader()
 	t.registerCopies()
 	if err := t.newLabels(copies); err != nil {
 		return nil, err
@@ -228,6 +229,7 @@ func (t *tally) registerCopies() {
 		}
 		c.MostCopied = append(c.MostCopied, entry)
 	}
+	t.pendingKeys = slices.DeleteFunc(t.pendingKeys, func(k pendingKey) bool { return k.row < t.scores.firstRow }) // of earlier partitions
 	slices.SortFunc(t.pendingKeys, func(a, b pendingKey) int { return cmp.Compare(a.row, b.row) })
 	t.a.Copies = c
 }
@@ -270,13 +272,14 @@ func (t *tally) add(b block) error {
 	}
 	known, contained := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
 	given := make([]givenRank, len(t.labels))
-	shard := t.group(groupKey{kind: shardKind, name: b.name}, "")
-	copyFlags, err := t.copies.flags.of(t.nextRow, b.n)
+	shardKey := groupKey{kind: shardKind, name: b.name}
+	shard := t.group(shardKey, "")
+	copyFlags, err := t.flags.of(b.row, b.n)
 	if err != nil {
 		return err
 	}
 	for i := range b.n {
-		for ; len(t.pendingKeys) > 0 && t.pendingKeys[0].row == t.nextRow+i; t.pendingKeys = t.pendingKeys[1:] {
+		for ; len(t.pendingKeys) > 0 && t.pendingKeys[0].row == b.row+i; t.pendingKeys = t.pendingKeys[1:] {
 			*t.pendingKeys[0].key = string(b.texts("key")[i])
 		}
 		lookBin, discovery := lookIndex(t.looks, w.rank(p[i])), t.discovered(p[i])
@@ -336,8 +339,8 @@ func (t *tally) add(b block) error {
 			}
 		}
 		folder := t.groupNamed(folderKind, folders[i])
-		shard.addCounterpart(folder)
-		folder.addCounterpart(shard)
+		shard.addCounterpart(groupKey{kind: folderKind, name: folder.name})
+		folder.addCounterpart(shardKey)
 		count(shardKind, shard)
 		count(folderKind, folder)
 		if groups != nil {
@@ -363,7 +366,6 @@ func (t *tally) add(b block) error {
 			}
 		}
 	}
-	t.nextRow += b.n
 	return nil
 }
 
@@ -375,24 +377,67 @@ const (
 	maxReasonPlaces  = 3 // largest length of ReasonGroup.Places
 )
 
-// reasonCounts counts the inputs of a reason group. Rows arrive file by file, so only the
-// current file is still counted.
+// reasonCounts counts the inputs of a reason group. Rows arrive file by file.
 type reasonCounts struct {
 	ReasonGroup
-	shard   int // index of the current file
-	current ReasonPlace
+	order int // number of groups before it, by their first rows
+	// ends holds the first and the last file. Other rows of them may be in the partitions before
+	// and after. largest holds the files with the most inputs among those between.
+	ends, largest []reasonFile
 }
 
-// endFile adds the current file to Places if it is among those with the most inputs.
-func (c *reasonCounts) endFile() {
-	at, _ := slices.BinarySearchFunc(c.Places, c.current.Inputs, func(p ReasonPlace, inputs int) int {
-		if p.Inputs >= inputs { // among equal numbers, the earlier file comes first
-			return -1
-		}
-		return 1
+// reasonFile is a file with inputs of a reason group. The number shard is its index.
+type reasonFile struct {
+	ReasonPlace
+	shard int
+}
+
+// begin adds a file after the last one.
+func (c *reasonCounts) begin(f reasonFile) {
+	if len(c.ends) == 2 {
+		c.keep(c.ends[1])
+		c.ends = c.ends[:1]
+	}
+	c.ends = append(c.ends, f)
+}
+
+// keep adds a complete file to those with the most inputs. Among equal numbers, the earlier file
+// comes first.
+func (c *reasonCounts) keep(f reasonFile) {
+	at, _ := slices.BinarySearchFunc(c.largest, f, func(a, b reasonFile) int {
+		return cmp.Or(cmp.Compare(b.Inputs, a.Inputs), cmp.Compare(a.shard, b.shard))
 	})
-	c.Places = slices.Insert(c.Places, at, c.current)
-	c.Places = c.Places[:min(maxReasonPlaces, len(c.Places))]
+	c.largest = slices.Insert(c.largest, at, f)
+	c.largest = c.largest[:min(maxReasonPlaces, len(c.largest))]
+}
+
+// merge adds the counts of the rows after those of c.
+func (c *reasonCounts) merge(later *reasonCounts) {
+	c.Inputs += later.Inputs
+	c.Discoveries += later.Discoveries
+	ends := later.ends
+	if last := &c.ends[len(c.ends)-1]; last.shard == ends[0].shard {
+		last.Inputs += ends[0].Inputs
+		last.Last = ends[0].Last
+		ends = ends[1:]
+	}
+	for _, f := range ends {
+		c.begin(f)
+	}
+	for _, f := range later.largest {
+		c.keep(f)
+	}
+}
+
+// finish returns the group with its places.
+func (c *reasonCounts) finish() ReasonGroup {
+	for _, f := range c.ends {
+		c.keep(f)
+	}
+	for _, f := range c.largest {
+		c.Places = append(c.Places, f.ReasonPlace)
+	}
+	return c.ReasonGroup
 }
 
 // countReasons counts row i in the group of its reasons.
@@ -402,18 +447,16 @@ func (t *tally) countReasons(reasons []byte, b block, i int, discovery bool) {
 		if len(t.reasonGroups) >= maxCountedGroups && len(reasons) > 0 {
 			return
 		}
-		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, shard: -1}
+		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, order: len(t.reasonGroups)}
 		t.reasonGroups[g.Reasons] = g
 	}
 	row := int(b.numbers("row")[i])
-	if g.shard != b.shard {
-		if g.shard >= 0 {
-			g.endFile()
-		}
-		g.shard, g.current = b.shard, ReasonPlace{Shard: b.name, First: row}
+	if n := len(g.ends); n == 0 || g.ends[n-1].shard != b.shard {
+		g.begin(reasonFile{ReasonPlace{Shard: b.name, First: row}, b.shard})
 	}
-	g.current.Inputs++
-	g.current.Last = row
+	last := &g.ends[len(g.ends)-1]
+	last.Inputs++
+	last.Last = row
 	g.Inputs++
 	if discovery {
 		g.Discoveries++
@@ -436,19 +479,16 @@ func (t *tally) setSchema() {
 		return sorted
 	})
 	t.a.Schema = &s
-	for _, g := range t.reasonGroups {
-		g.endFile()
-	}
 	none := t.reasonGroups[""]
 	delete(t.reasonGroups, "")
 	groups := slices.SortedFunc(maps.Values(t.reasonGroups), func(a, b *reasonCounts) int {
 		return cmp.Or(b.Discoveries-a.Discoveries, b.Inputs-a.Inputs, cmp.Compare(a.Reasons, b.Reasons))
 	})
 	for _, g := range groups[:min(maxReasonGroups, len(groups))] {
-		t.a.ReasonGroups = append(t.a.ReasonGroups, g.ReasonGroup)
+		t.a.ReasonGroups = append(t.a.ReasonGroups, g.finish())
 	}
 	if none != nil {
-		t.a.ReasonGroups = append(t.a.ReasonGroups, none.ReasonGroup)
+		t.a.ReasonGroups = append(t.a.ReasonGroups, none.finish())
 	}
 }
 
@@ -459,6 +499,12 @@ func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 	if math.IsNaN(width) {
 		width = math.Inf(1)
 	}
+	t.addWidest(k, width, func() Row { return t.newRow(b, i, discovery) })
+}
+
+// addWidest adds a row after those in Interval.Widest that are as wide. It calls the function row
+// only if the interval is among the widest.
+func (t *tally) addWidest(k int, width float64, row func() Row) {
 	list := t.widths[k]
 	place, _ := slices.BinarySearchFunc(list, width, func(w, than float64) int {
 		if w >= than {
@@ -472,7 +518,7 @@ func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 	length := min(len(list)+1, maxWidest)
 	t.widths[k] = slices.Insert(list, place, width)[:length]
 	interval := &t.a.Intervals[k]
-	interval.Widest = slices.Insert(interval.Widest, place, t.newRow(b, i, discovery))[:length]
+	interval.Widest = slices.Insert(interval.Widest, place, row())[:length]
 }
 
 // groupNamed returns the counts of the group with a kind and a name. It looks up
@@ -619,9 +665,9 @@ func (t *tally) boundOutliers() error {
 	shift.Higher, shift.HigherIn = largerPValue(higher, higherIn)
 	shift.Lower, shift.LowerIn = largerPValue(lower, lowerIn)
 	t.a.Shift = roundedAny(shift)
-	contained := map[*groupCounts][2]int{}
+	contained := map[groupKey][2]int{}
 	for _, c := range t.groups {
-		if c.counterpart != nil {
+		if c.counterpart != (groupKey{}) {
 			sum := contained[c.counterpart]
 			for way, outliers := range c.outlierPair {
 				sum[way] += outliers
@@ -632,7 +678,7 @@ func (t *tally) boundOutliers() error {
 	for way := range total {
 		var sums [classKind]int
 		for key, c := range t.groups {
-			c.outlierPair[way] = max(c.outlierPair[way], contained[c][way])
+			c.outlierPair[way] = max(c.outlierPair[way], contained[key][way])
 			if key.kind < classKind {
 				sums[key.kind] += c.outlierPair[way]
 			}
@@ -666,7 +712,7 @@ func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 // neither do folders with exactly the rows of one shard.
 func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
-	return key.kind < classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
+	return key.kind < classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && t.isCounterpart(key))
 }
 
 // sortedKeys returns the keys of the groups, in the order of audit.json.
@@ -706,8 +752,13 @@ func (t *tally) equalsShard(key groupKey) bool {
 	if key.kind != folderKind {
 		return false
 	}
-	folder, shard := t.groups[key], t.groups[groupKey{kind: shardKind, name: key.name}]
-	return shard != nil && folder.counterpart == shard && shard.counterpart == folder
+	return t.groups[key].counterpart.name == key.name && t.isCounterpart(key)
+}
+
+// isCounterpart reports whether a folder has exactly the rows of a shard.
+func (t *tally) isCounterpart(folder groupKey) bool {
+	shard := t.groups[t.groups[folder].counterpart]
+	return shard != nil && shard.counterpart == folder
 }
 
 // compareClasses compares how often each class is predicted for inputs and for calibration

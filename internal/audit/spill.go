@@ -87,23 +87,30 @@ func (s *spill) each(index int, use func(content []byte) error) error {
 // rowsPerBin is the number of consecutive rows that share a bin of rowValues.
 const rowsPerBin = 1 << 16
 
-// rowValues holds values of some rows. One bin of rows is in memory.
+// rowValues holds values of some rows.
 type rowValues[T any] struct {
 	spill
 	decode func(record []byte, value *T) // decodes the record after the row number
-	values []T                           // values of the rows in the bin
-	bin    int                           // number of this bin, counted from 1, or 0 if none was read
 }
+
+// rowReader reads values of rows. One bin of rows is in memory.
+type rowReader[T any] struct {
+	from   *rowValues[T]
+	values []T // values of the rows in the bin
+	bin    int // number of this bin, counted from 1, or 0 if none was read
+}
+
+// reader returns a reader of the values that are set. Several readers may read at once.
+func (r *rowValues[T]) reader() *rowReader[T] { return &rowReader[T]{from: r} }
 
 // set adds a record of a row. If a row has several, decode gets one after another.
 func (r *rowValues[T]) set(row int, record []byte) error {
-	r.bin = 0
 	return r.add(row/rowsPerBin, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), record...))
 }
 
 // of returns the values of n rows that begin at row. A row without a record has the zero value.
 // Callers go through the rows in order, because only one bin is in memory.
-func (r *rowValues[T]) of(row, n int) ([]T, error) {
+func (r *rowReader[T]) of(row, n int) ([]T, error) {
 	var list []T
 	for len(list) < n {
 		at := row + len(list)
@@ -113,8 +120,8 @@ func (r *rowValues[T]) of(row, n int) ([]T, error) {
 			}
 			clear(r.values)
 			r.bin = bin
-			err := r.each(bin-1, func(record []byte) error {
-				r.decode(record[8:], &r.values[binary.LittleEndian.Uint64(record)%rowsPerBin])
+			err := r.from.each(bin-1, func(record []byte) error {
+				r.from.decode(record[8:], &r.values[binary.LittleEndian.Uint64(record)%rowsPerBin])
 				return nil
 			})
 			if err != nil {

@@ -15,88 +15,58 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 )
 
-// fileRows is the largest number of rows of a file of results. More rows are written to a folder
-// of files with this number of rows each.
+// fileRows is the largest number of rows of a partition.
 const fileRows = 1 << 23
 
-// table writes rows of the results to the file at path or, if there are more than limit, to a
-// folder of files at path. The names of these files end with sum, which identifies the results.
-// The files of an earlier result therefore stay until all new files are in the folder.
+// table writes rows of the results to the file at path or, if there are several partitions, to a
+// folder of files at path, one for each. The names of these files end with sum, which identifies
+// the results. The files of an earlier result therefore stay until all new files are in the
+// folder.
 type table struct {
 	ctx     context.Context
 	path    string
 	columns *columns
 	header  []byte // the first file has it, and all files have its checksum; nil without a header
 	sum     string
-	limit   int
+	files   []*atomicfile.File // by partition
+}
 
-	out    *writer // of the last file
-	rows   int     // number of rows of the last file
+// tableFile writes the file of a partition.
+type tableFile struct {
+	*writer
+	header []byte
+	sum    string
 	buffer *bufio.Writer
-	files  []*atomicfile.File
 }
 
-// row returns the writer of the next row.
-func (t *table) row() (*writer, error) {
-	if t.out == nil || t.rows == t.limit {
-		if err := t.begin(); err != nil {
-			return nil, err
-		}
-	}
-	t.rows++
-	return t.out, nil
-}
-
-// begin ends the last file and begins another.
-func (t *table) begin() error {
-	if err := t.endFile(); err != nil {
-		return err
-	}
+// create begins the file of a partition. Several goroutines may create files.
+func (t *table) create(partition int) (*tableFile, error) {
 	path := t.path
-	if len(t.files) > 0 || isDir(t.path) {
+	if len(t.files) > 1 || isDir(t.path) {
 		path += ".new" // no file gets this name, because commitTables knows the right one
 	}
 	f, err := atomicfile.Create(t.ctx, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	t.files = append(t.files, f)
-	t.buffer = bufio.NewWriterSize(f, 1<<16)
-	t.out, t.rows = newWriter(t.buffer, t.columns), 0
-	return nil
+	t.files[partition] = f
+	buffer := bufio.NewWriterSize(f, 1<<16)
+	file := &tableFile{newWriter(buffer, t.columns), nil, t.sum, buffer}
+	if partition == 0 {
+		file.header = t.header
+	}
+	return file, nil
 }
 
-// endFile writes the end of the last file.
-func (t *table) endFile() error {
-	if t.out == nil {
-		return nil
-	}
-	var err error
-	switch {
-	case t.header == nil:
-		err = t.out.closeRows()
-	case len(t.files) == 1:
-		err = t.out.close(t.header, t.sum)
-	default:
-		err = t.out.close(nil, t.sum)
-	}
-	return cmp.Or(err, t.buffer.Flush())
-}
-
-// close writes the end of the last file. A table without rows has one file.
-func (t *table) close() error {
-	if t.out == nil {
-		if err := t.begin(); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(t.endFile(), t.ctx.Err())
-}
+// end writes the end of the file.
+func (f *tableFile) end() error { return cmp.Or(f.close(f.header, f.sum), f.buffer.Flush()) }
 
 // abort discards the files, unless they are in place.
 func (t *table) abort() {
 	for _, f := range t.files {
-		f.Abort()
+		if f != nil {
+			f.Abort()
+		}
 	}
 	os.RemoveAll(t.staged())
 }
