@@ -6,8 +6,9 @@ type Selection struct {
 	Discovery *bool
 	// LabelErrors selects the inputs with a label that is called wrong.
 	LabelErrors bool
-	// Within is the name of a file, folder, group or cluster. It selects the inputs in it, also
-	// those in its sub-folders.
+	// Within is the name of a file, folder, group or cluster, "class" and the name of a predicted
+	// class, or "label" and the name of a given label. It selects the inputs in it, also those in
+	// its sub-folders.
 	Within string
 	// Top selects the inputs with the highest scores, or with LabelErrors the most suspicious
 	// labels, in this order. Otherwise inputs are in the order of the files.

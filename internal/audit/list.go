@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach"
 )
 
 // ListedColumns returns the names of the values of a listed input, and zero values: strings,
@@ -45,8 +48,8 @@ func (w *ScoreSet) hasReasons() bool {
 }
 
 // List calls the function use for each selected input of an audit whose results are a. A row has
-// a value for each name that ListedColumns returns. List returns an error if there is no file,
-// folder, group or cluster Selection.Within.
+// a value for each name that ListedColumns returns. List returns an error if no input is in
+// Selection.Within.
 func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row []any) error) error {
 	type scored struct {
 		row []any
@@ -113,18 +116,29 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 	return nil
 }
 
-// NoSuchGroupError is the name of a file, folder, group or cluster without inputs.
+// NoSuchGroupError is the name of a group of any kind without inputs.
 type NoSuchGroupError string
 
 func (e NoSuchGroupError) Error() string {
-	return fmt.Sprintf("the audit has no file, folder, group or cluster %q", string(e))
+	return fmt.Sprintf("the audit has no file, folder, group or cluster %q; a predicted class is written \"class %[1]s\", and a given label \"label %[1]s\"", string(e))
 }
 
-// within reports whether row i is in the file, folder or group of a name. Every row is in the
-// one without a name.
+// within reports whether row i is in the file, folder, group, predicted class or given label of
+// a name. Every row is in the one without a name.
 func (w *ScoreSet) within(b block, i int, name string) bool {
 	return name == "" || Within(b.name, name) || Within(string(b.texts("folder")[i]), name) ||
-		w.Reading.Groups != "" && string(b.texts("group")[i]) == name
+		w.Reading.Groups != "" && string(b.texts("group")[i]) == name || w.withinClass(b, i, name)
+}
+
+// withinClass reports whether name is "class" and the predicted class of row i, or "label" and
+// its given label. A class has its number if it has no name.
+func (w *ScoreSet) withinClass(b block, i int, name string) bool {
+	column, class, _ := strings.Cut(name, " ")
+	if w.Task != attach.Classification || column != "class" && (column != "label" || w.LabelErrorsBy == "") {
+		return false
+	}
+	number := b.numbers(column)[i]
+	return number >= 0 && class == cmp.Or(string(b.texts(column + "_name")[i]), strconv.Itoa(int(number)))
 }
 
 // Within reports whether a path is a folder or lies in it.

@@ -69,7 +69,7 @@ func (f *finishedFlags) listOptions(unfit ...conflict) table {
 	return table{
 		{name: "report", dest: &f.report, rule: hasExtension(".html"), file: resultFile, usage: "FILE: .html page of a finished audit, with these error rates"},
 		{name: "list", dest: &f.list, choices: lists(), usage: "WHICH: write inputs of a finished audit, to standard output or -o FILE: discoveries, clean (all others), review (the highest scores first), label-errors, all; or groups, which counts inputs by folder, file, group and class"},
-		{name: "only", dest: &f.within, usage: "NAME: list only what is in this folder, file, group or cluster of the report", conflicts: []conflict{noList}},
+		{name: "only", dest: &f.within, usage: "NAME: list only what is in this folder, file, group or cluster of the report, or in 'class CLASS' (predicted) or 'label CLASS' (given)", conflicts: []conflict{noList}},
 		{name: "top", dest: &f.top, rule: atLeast(1), usage: fmt.Sprintf("N: list only the N highest scores, or most suspicious labels of label-errors, the worst first (default for review: %d)", defaultTop), conflicts: []conflict{noList}},
 	}.inGroup(groupOutput).withConflicts(unfit...)
 }
@@ -276,7 +276,7 @@ func (f *finishedFlags) inputList(ctx context.Context, finished *engine.Finished
 func (f *finishedFlags) groupList(a *audit.Audit) (columns []string, zero []any, each func(use func([]any) error) error) {
 	groups := a.GroupsWithSubfolders()
 	if f.within != "" {
-		groups = slices.DeleteFunc(groups, func(g audit.Group) bool { return !audit.Within(g.Name, f.within) })
+		groups = slices.DeleteFunc(groups, func(g audit.Group) bool { return !audit.Within(g.Name, f.within) && g.Kind+" "+g.Name != f.within })
 	}
 	if f.top > 0 {
 		groups = groups[:min(f.top, len(groups))]
@@ -292,7 +292,7 @@ func (f *finishedFlags) groupList(a *audit.Audit) (columns []string, zero []any,
 	}
 	return columns, zero, func(use func([]any) error) error {
 		if len(groups) == 0 {
-			return fmt.Errorf("the audit has no file, folder or group %q", f.within)
+			return fmt.Errorf("the audit has no file, folder, group, class or label %q", f.within)
 		}
 		for _, g := range groups {
 			row := []any{g.Name, g.Kind, g.Inputs, g.Discoveries, g.Outliers, g.Unusual, g.FitDuplicates}
