@@ -229,7 +229,7 @@ func printAudit(w io.Writer, a *audit.Audit, page string) {
 			name = l.Name + ": "
 		}
 		if l.Labelled == 0 {
-			line("labels", "%snone is known; name their column with --target, use --folder-labels, or add an array labels or y", name)
+			line("labels", "%snone was checked: files have none, or labels that the model has no class for, which a note names; name their column with --target, use --folder-labels, or add an array labels or y", name)
 			continue
 		}
 		line("labels", "%sat least %s of %s are wrong (%s), with probability %g", name, display.Count(l.Errors), display.Count(l.Labelled), display.Percent(float64(l.Errors)/float64(l.Labelled)), 1-a.Delta)

@@ -554,7 +554,7 @@ func groupTable(a *audit.Audit, groups []audit.Group) *grid {
 	count("inputs", "", func(g audit.Group) int { return g.Inputs })
 	count("discoveries", "", func(g audit.Group) int { return g.Discoveries })
 	count("outliers at least", "", func(g audit.Group) int { return g.Outliers })
-	number("share", "outliers at least, as a share of the inputs", func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }, display.Percent, positive)
+	number("fraction of inputs", "outliers at least, as a fraction of the inputs", func(g audit.Group) float64 { return float64(g.Outliers) / float64(max(g.Inputs, 1)) }, display.Percent, positive)
 	count("with unusual values", "", func(g audit.Group) int { return g.Unusual })
 	count("near fit rows", "inputs with nearly the features of a fit row", func(g audit.Group) int { return g.FitDuplicates })
 	for k, l := range a.LabelErrors[:min(maxTargets, len(a.LabelErrors))] {
