@@ -183,7 +183,7 @@ func NewAdaptive(scores []float64, o AdaptiveOptions) (*Adaptive, error) {
 	case o.Method == pid:
 		a.quantile = Conformal{a.sorted}.Threshold(o.Alpha)
 		if math.IsInf(a.quantile, 0) {
-			return nil, fmt.Errorf("%d calibration scores are too few for α = %v: \"pid\" starts from their quantile 1−α", len(a.sorted), o.Alpha)
+			return nil, fmt.Errorf("there are too few calibration scores (%d) for α = %v: \"pid\" starts from their quantile 1−α", len(a.sorted), o.Alpha)
 		}
 	case o.Method == dtaci && len(scores) == 0:
 		return nil, errors.New("\"dtaci\" needs calibration scores, and there are none")

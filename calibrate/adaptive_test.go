@@ -415,18 +415,18 @@ func TestAdaptiveExtremeLevels(t *testing.T) {
 func TestAdaptiveErrors(t *testing.T) {
 	scores := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	for want, o := range map[string]calibrate.AdaptiveOptions{
-		"α 0 is not":       {},
-		"α NaN is not":     {Alpha: math.NaN()},
-		"unknown method":   {Alpha: .1, Method: "pi"},
-		"has one step":     {Alpha: .1, Steps: []float64{.1, .2}},
-		"step -1":          {Alpha: .1, Steps: []float64{-1}},
-		"step 1.5":         {Alpha: .1, Steps: []float64{1.5}},
-		"window of -1":     {Alpha: .1, Window: -1},
-		"memory of 5":      {Alpha: .1, Memory: 5},
-		"memory of -5":     {Alpha: .1, Method: "dtaci", Memory: -5},
-		"neither gain nor": {Alpha: .1, Gain: 1},
-		"saturation -1":    {Alpha: .1, Method: "pid", Saturation: -1},
-		"too few for":      {Alpha: .01, Method: "pid"},
+		"α 0 is not":                      {},
+		"α NaN is not":                    {Alpha: math.NaN()},
+		"unknown method":                  {Alpha: .1, Method: "pi"},
+		"has one step":                    {Alpha: .1, Steps: []float64{.1, .2}},
+		"step -1":                         {Alpha: .1, Steps: []float64{-1}},
+		"step 1.5":                        {Alpha: .1, Steps: []float64{1.5}},
+		"window of -1":                    {Alpha: .1, Window: -1},
+		"memory of 5":                     {Alpha: .1, Memory: 5},
+		"memory of -5":                    {Alpha: .1, Method: "dtaci", Memory: -5},
+		"neither gain nor":                {Alpha: .1, Gain: 1},
+		"saturation -1":                   {Alpha: .1, Method: "pid", Saturation: -1},
+		"too few calibration scores (10)": {Alpha: .01, Method: "pid"},
 	} {
 		if _, err := calibrate.NewAdaptive(scores, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

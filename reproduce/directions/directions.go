@@ -282,7 +282,7 @@ func (s *report) print(w io.Writer, top int) {
 	case s.Threshold != nil:
 		fmt.Fprintf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
 	case s.MeanScore != nil:
-		fmt.Fprintf(w, "mean score %.4g; at alpha %g no shift is flagged, as %d calibration rows are too few: choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
+		fmt.Fprintf(w, "mean score %.4g; at alpha %g no shift is flagged, because there are too few calibration rows (%d): choose a larger --alpha\n", *s.MeanScore, s.Alpha, s.nCal)
 	default:
 		fmt.Fprintln(w, "no shifts: the score is of cross-entropy loss, and no sum of squares")
 	}

@@ -157,7 +157,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s lacks %s", vectors, name)
 		}
 	}
-	if code, stdout, _ := run("--attach", certificates, "--x", x, "--alpha", ".001"); code != 0 || !strings.Contains(stdout, "no shift is flagged, as 200 calibration rows are too few") {
+	if code, stdout, _ := run("--attach", certificates, "--x", x, "--alpha", ".001"); code != 0 || !strings.Contains(stdout, "no shift is flagged, because there are too few calibration rows (200)") {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
 	var printed report
