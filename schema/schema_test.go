@@ -92,7 +92,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestRate checks the promised rates on fresh rows: of reasons by row, and of changed columns
+// TestRate checks the guaranteed rates on fresh rows: of reasons by row, and of changed columns
 // by batch.
 func TestRate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -119,7 +119,7 @@ func TestRate(t *testing.T) {
 }
 
 // TestRateOfRareValues checks the rate of reasons on fresh rows of tables in which categories
-// or empty cells are rare in most columns. It is a mean over fits, as the promise is.
+// or empty cells are rare in most columns. It is a mean over fits, as the guarantee is.
 func TestRateOfRareValues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	const columns = 20

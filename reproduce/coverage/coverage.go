@@ -139,12 +139,12 @@ func summarise(s *experiment.Settings, p intervals.Plan, results *experiment.Sto
 
 func printTable(w io.Writer, summaries []summary) {
 	fmt.Fprintln(w, "coverage of plain (closed) and of smoothed intervals on test rows; std.err. as theory has it, and of plain ones as splits differ")
-	fmt.Fprintln(w, "ties: share of test rows that score exactly the margin; raw: coverage before calibration; widths over the target's range")
-	fmt.Fprintf(w, "%-9s %-21s %5s %5s %5s %8s %8s %8s  %8s %6s  %8s %6s  %5s  %7s %7s %7s\n", "set", "method", "level", "n_cal", "seeds",
-		"promised", "std.err.", "seen", "plain", "z", "smoothed", "z", "ties", "raw", "width", "CQR")
+	fmt.Fprintln(w, "ties: fraction of test rows that score exactly the margin; raw: coverage before calibration; widths over the target's range")
+	fmt.Fprintf(w, "%-9s %-21s %5s %5s %5s %9s %8s %8s  %8s %6s  %8s %6s  %5s  %7s %7s %7s\n", "set", "method", "level", "n_cal", "seeds",
+		"guarantee", "std.err.", "seen", "plain", "z", "smoothed", "z", "ties", "raw", "width", "CQR")
 	plain, smoothed := 0, 0
 	for _, r := range summaries {
-		fmt.Fprintf(w, "%-9s %-21s %5g %5d %5d %8.4f %8.4f %8.4f  %8.4f %+6.2f  %8.4f %+6.2f  %5s  %7.3f %7s %7s\n", r.set, r.method, r.coverage, r.nCal, r.seeds,
+		fmt.Fprintf(w, "%-9s %-21s %5g %5d %5d %9.4f %8.4f %8.4f  %8.4f %+6.2f  %8.4f %+6.2f  %5s  %7.3f %7s %7s\n", r.set, r.method, r.coverage, r.nCal, r.seeds,
 			r.expected, r.stderr, r.empiricalStdErr, r.mean, r.z(), r.smoothed, r.zSmoothed(), experiment.Short(r.tied, 3), r.raw, experiment.Short(r.rawWidth, 3), experiment.Short(r.width, 3))
 		plain += int(experiment.Indicator(math.Abs(r.z()) <= 3))
 		smoothed += int(experiment.Indicator(math.Abs(r.zSmoothed()) <= 3))
@@ -154,7 +154,7 @@ func printTable(w io.Writer, summaries []summary) {
 
 func csvLines(summaries []summary) [][]string {
 	lines := [][]string{{
-		"coverage", "set", "method", "n_cal", "n_test", "seeds", "promised", "covered", "stderr", "stderr_seen", "z",
+		"coverage", "set", "method", "n_cal", "n_test", "seeds", "guaranteed", "covered", "stderr", "stderr_seen", "z",
 		"tied", "covered_smoothed", "z_smoothed", "raw_covered", "raw_mpiw", "cqr_mpiw",
 	}}
 	for _, r := range summaries {

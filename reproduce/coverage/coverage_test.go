@@ -22,7 +22,7 @@ func TestCoverage(t *testing.T) {
 	}
 	// Of 400 rows, 40 are for testing and 72 are for calibration, so the guarantee is
 	// ⌈0.9·73⌉/73.
-	for _, want := range []string{"quantile-forest", "   72     3   0.9041", "smoothed 2 of 2"} {
+	for _, want := range []string{"quantile-forest", "   72     3    0.9041", "smoothed 2 of 2"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the table lacks %q:\n%s", want, first)
 		}

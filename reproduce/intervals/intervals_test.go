@@ -45,7 +45,7 @@ func TestCoverageError(t *testing.T) {
 		mean, deviation := stat.MeanStdDev(covered, nil)
 		want := CoverageError(nCal, nTest, alpha)
 		if z := (mean - hypothesis.ExpectedCoverage(nCal, alpha)) / want * math.Sqrt(splits); math.Abs(z) > 4 {
-			t.Errorf("%s: mean coverage %v is %.1f standard errors from the promise", name, mean, z)
+			t.Errorf("%s: mean coverage %v is %.1f standard errors from the guarantee", name, mean, z)
 		}
 		if name == "continuous" && math.Abs(deviation/want-1) > .03 {
 			t.Errorf("coverage of splits deviates by %v, want %v", deviation, want)

@@ -42,9 +42,9 @@ var Realised = experiment.Experiment{
 
 // draw is the result of one draw of calibration rows.
 type draw struct {
-	coverage float64 // of new rows
-	promised float64 // mean coverage that the guarantee gives with as many rows
-	refused  bool
+	coverage   float64 // of new rows
+	guaranteed float64 // mean coverage that the guarantee gives with as many rows
+	refused    bool
 }
 
 // way is a way in which calibration rows are used. Its function measures one draw.
@@ -71,7 +71,7 @@ func ways() []way {
 
 func runRealised(ctx context.Context, s *experiment.Settings, sizes []float64) error {
 	fmt.Fprintf(s.Stdout, "mean coverage at level %g over %d draws of calibration rows, its standard error, and the difference from the guarantee in standard errors\n", 1-alpha, s.Seeds)
-	lines := [][]string{{"way", "n_cal", "draws", "refused", "coverage", "stderr", "promised", "z"}}
+	lines := [][]string{{"way", "n_cal", "draws", "refused", "coverage", "stderr", "guaranteed", "z"}}
 	var jobs []experiment.Job
 	results := map[[2]int][]draw{}
 	for w, way := range ways() {
@@ -96,10 +96,10 @@ func runRealised(ctx context.Context, s *experiment.Settings, sizes []float64) e
 	for w, way := range ways() {
 		fmt.Fprintf(s.Stdout, "%s\n", way.name)
 		for k, n := range sizes {
-			var covered, promised []float64
+			var covered, guaranteed []float64
 			for _, d := range results[[2]int{w, k}] {
 				if !d.refused {
-					covered, promised = append(covered, d.coverage), append(promised, d.promised)
+					covered, guaranteed = append(covered, d.coverage), append(guaranteed, d.guaranteed)
 				}
 			}
 			refused := s.Seeds - len(covered)
@@ -109,8 +109,8 @@ func runRealised(ctx context.Context, s *experiment.Settings, sizes []float64) e
 				continue
 			}
 			mean, deviation := stat.MeanStdDev(covered, nil)
-			stderr, want := deviation/math.Sqrt(float64(len(covered))), stat.Mean(promised, nil)
-			fmt.Fprintf(s.Stdout, "  n_cal %5g: coverage %.4f ± %.4f, promised %.4f, z %+.1f, %d draws refused\n", n, mean, stderr, want, (mean-want)/stderr, refused)
+			stderr, want := deviation/math.Sqrt(float64(len(covered))), stat.Mean(guaranteed, nil)
+			fmt.Fprintf(s.Stdout, "  n_cal %5g: coverage %.4f ± %.4f, guaranteed %.4f, z %+.1f, %d draws refused\n", n, mean, stderr, want, (mean-want)/stderr, refused)
 			lines = append(lines, experiment.Cells(6, way.name, n, s.Seeds, refused, mean, stderr, want, (mean-want)/stderr))
 		}
 	}
@@ -160,7 +160,7 @@ func drawIntervals(ctx context.Context, from, score string, n int, seed uint64) 
 	}
 	fresh, y := sample(drawTests, 1)
 	predictions, err := p.Predict(ctx, attach.Rows{Batch: fresh})
-	d := draw{promised: hypothesis.ExpectedCoverage(b.Calibration.IntervalRows(), alpha)}
+	d := draw{guaranteed: hypothesis.ExpectedCoverage(b.Calibration.IntervalRows(), alpha)}
 	for i, prediction := range predictions {
 		t := prediction.Targets[0]
 		d.coverage += experiment.Indicator(t.Lower <= float64(y.Data[i]) && float64(y.Data[i]) <= t.Upper) / drawTests
@@ -214,7 +214,7 @@ func drawLabels(ctx context.Context, n int, seed uint64) (draw, error) {
 	if err != nil {
 		return draw{}, err
 	}
-	d := draw{promised: 1 - alpha}
+	d := draw{guaranteed: 1 - alpha}
 	for i, set := range sets.WithClassWeights(s.Weights).Predict(fresh.Logits, 0) {
 		d.coverage += experiment.Indicator(slices.Contains(set, fresh.Labels[i])) / drawTests
 	}

@@ -150,7 +150,7 @@ func (s *settings) printTable(rows []tableRow) {
 func tableLines(rows []tableRow) [][]string {
 	lines := [][]string{{
 		"coverage", "set", "method", "cqr", "rule", "models", "seeds", "picp", "picp_std", "mpiw", "mpiw_std", "interval_score",
-		"promised", "paper_picp", "paper_picp_std", "paper_mpiw", "paper_mpiw_std", "crossing", "fit_seconds", "failed",
+		"guaranteed", "paper_picp", "paper_picp_std", "paper_mpiw", "paper_mpiw_std", "crossing", "fit_seconds", "failed",
 	}}
 	for _, r := range rows {
 		paper := []any{"", "", "", ""}

@@ -48,7 +48,7 @@ func TestRules(t *testing.T) {
 		for _, v := range []struct {
 			label     string
 			got, want float64
-		}{{"coverage", c.picp, tt.picp}, {"its deviation", c.picpStd, tt.picpStd}, {"width", c.mpiw, tt.mpiw}, {"its deviation", c.mpiwStd, tt.mpiwStd}, {"promise", c.expected, tt.exp}} {
+		}{{"coverage", c.picp, tt.picp}, {"its deviation", c.picpStd, tt.picpStd}, {"width", c.mpiw, tt.mpiw}, {"its deviation", c.mpiwStd, tt.mpiwStd}, {"guarantee", c.expected, tt.exp}} {
 			if v.want >= 0 && math.Abs(v.got-v.want) > 1e-9 {
 				t.Errorf("%s: %s %v, want %v", name, v.label, v.got, v.want)
 			}
