@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -71,6 +72,7 @@ func (f *fitCall) readRowsThroughModel(ctx context.Context) error {
 		}
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
+			err = cmp.Or(err, f.checkOneLogit(g, b, targets))
 		}
 		if in.Base.Classes == nil {
 			in.Base.Classes, f.numbered = classNames(set, f.KeepClasses), set.ClassNames
@@ -224,6 +226,24 @@ func checkTargets(g rowSource, targets blas32.General, outputs int, skip bool) e
 		return fmt.Errorf("%s: rows have %s, but the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
 	}
 	return nil
+}
+
+// checkOneLogit returns an error if a model with one output is more likely a classifier: no
+// --task was given, all targets are 0 or 1, and the model predicts them worse than their mean
+// would.
+func (f *fitCall) checkOneLogit(g rowSource, b ood.Batch, targets blas32.General) error {
+	if f.Options.Task != "" || targets.Cols != 1 {
+		return nil
+	}
+	for i := range targets.Rows {
+		if v := rows.Row(targets, i)[0]; v != 0 && v != 1 {
+			return nil
+		}
+	}
+	if r2 := f.rSquared(b, targets); r2 == nil || r2[0] > 0 || math.IsInf(r2[0], -1) {
+		return nil
+	}
+	return fmt.Errorf("%s: all targets are 0 or 1, and the model predicts them worse than their mean would; pass --task classification if its output is a logit, or else --task regression", cmp.Or(g.y, g.x))
 }
 
 // checkLabels returns an error if labels are not whole numbers, or not classes of the
