@@ -1,18 +1,18 @@
 package audit
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"maps"
+	"hash/fnv"
 	"math"
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 )
 
 const (
@@ -21,46 +21,51 @@ const (
 	maxMostCopied = 20
 	MaxCopyKeys   = 5
 	// maxBetween is the largest length of Copies.Between. Copies are counted for at most
-	// maxFilePairs pairs of files, because the counts are in memory.
+	// maxFilePairs pairs of files of a partition, and of all rows, because the counts are in memory.
 	maxBetween   = 20
 	maxFilePairs = 100_000
-	// hashBins is the number of bins that rows are sorted into by their hashes. There are
-	// many bins because the distinct rows of one bin must fit into memory.
-	hashBins = 128
 
 	hashRecordSize = 16 + 8        // a hash and a row number
 	markRecordSize = 8 + 8 + 1 + 4 // a row number and a mark
 	flagRecordSize = 8 + 1         // a row number and its copy flags
 	// memberRecordSize is the size of the row numbers of the first row and of the row, a rank,
-	// and a group number for each of Kinds. The ranks of labels follow.
-	memberRecordSize = 8 + 8 + 4 + 4*kinds
+	// and a number of the group for each of Kinds. The ranks of labels follow.
+	memberRecordSize = 8 + 8 + 4 + 8*kinds
 )
 
-// copyFinder finds rows that are copies of an earlier row.
-type copyFinder struct {
-	scores *ScoreSet
-	dir    string
-	marks  rowValues[mark]   // of copies, and of the rows that they copy
-	flags  rowValues[byte]   // copy flags
-	ranks  calibrate.Ranks   // ranks of the distinct rows
-	labels []calibrate.Ranks // ranks of the labels of rows with distinct content or labels, by part
-	count  int               // number of rows that are copies
-	near   []nearRow         // near copies, in the order of their rows
-	// mostCopied holds the rows with the most copies, in falling order.
-	mostCopied []copySet
-	// between counts copies by pair of files. It holds the first maxFilePairs pairs.
-	between map[filePair]*FileCopies
-	files   []fileStart
+// copySummary describes the copies in a set.
+type copySummary struct {
+	Ranks  calibrate.Ranks   // ranks of the distinct rows
+	Labels []calibrate.Ranks // ranks of the labels of rows with distinct content or labels, by part
+	// Count is the number of rows that are copies, Near that of near copies, and Mirrored that of
+	// mirrored ones among these.
+	Count, Near, Mirrored int
+	// MostCopied holds the rows with the most copies, in falling order.
+	MostCopied []copySet
+	// Between holds the pairs of files with the most copies, in falling order.
+	Between []FileCopies
 }
 
-// filePair holds the indices in copyFinder.files of the file of a copy and of the file of the
-// row that it copies.
-type filePair struct{ copy, first int }
+// most returns the largest number of times that a row occurs.
+func (c *copySummary) most() int {
+	if len(c.MostCopied) == 0 {
+		return 1
+	}
+	return c.MostCopied[0].Count
+}
 
-// fileStart is the first row of a file.
-type fileStart struct {
-	row  int
-	name string
+// copySet describes equal rows.
+type copySet struct {
+	Count int
+	Rows  []int // numbers of the first MaxCopyKeys rows
+}
+
+// keepMost sorts sets of equal rows by falling number of rows, and keeps the first ones.
+func keepMost(sets []copySet) []copySet {
+	slices.SortFunc(sets, func(a, b copySet) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Rows[0], b.Rows[0]))
+	})
+	return slices.Clone(sets[:min(len(sets), maxMostCopied)])
 }
 
 // copyKind says how a row belongs to a group of copies.
@@ -85,17 +90,14 @@ type mark struct {
 	distance float32
 }
 
-// nearRow is a near copy. Its mark holds the first row of its group.
+// nearRow is a near copy. First is the first row of its group.
 type nearRow struct {
-	row int
-	mark
+	Row, First int
+	Kind       copyKind
+	Distance   float32
 }
 
-// copySet describes equal rows.
-type copySet struct {
-	count int
-	rows  []int // numbers of the first MaxCopyKeys rows
-}
+func (n nearRow) mark() mark { return mark{n.First, n.Kind, n.Distance} }
 
 // copyOfAny flags a row that equals any earlier row.
 const copyOfAny = 1
@@ -104,49 +106,52 @@ const copyOfAny = 1
 // kind. The argument kind is an index of [Kinds].
 func copyInKind(kind int) byte { return 2 << kind }
 
-// findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
-// the exact copies within each bin. Then it finds near copies among the distinct rows.
-func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
-	finder := &copyFinder{scores: w, dir: dir, ranks: slices.Clone(w.ranks), between: map[filePair]*FileCopies{}}
-	for _, ranks := range w.labels {
-		finder.labels = append(finder.labels, slices.Clone(ranks))
+// findCopies finds the copies in the set, in bounded memory. It calls the function run for each
+// round: exact copies have equal hashes, near copies are found among the distinct rows, and last
+// the copies of each group are counted.
+func (m *Merge) findCopies(ctx context.Context, run func(context.Context, Round) error) error {
+	if err := run(ctx, Round{Name: exactRound}); err != nil {
+		return err
 	}
-	finder.marks = rowValues[mark]{spill: spill{dir: dir, size: markRecordSize}, decode: decodeMark}
-	finder.flags = rowValues[byte]{spill: spill{dir: dir, size: flagRecordSize}, decode: func(record []byte, flags *byte) { *flags = record[0] }}
-	defer func() {
-		if err != nil {
-			finder.close()
+	copied, err := m.indexSketches(ctx)
+	if err != nil {
+		return err
+	}
+	bands := 0
+	for _, x := range m.indices {
+		bands = max(bands, x.bands())
+	}
+	for band := range bands {
+		if err := run(ctx, Round{nearRound, band}); err != nil {
+			return err
 		}
-	}()
-	for _, step := range []func(context.Context) error{finder.findExact, finder.findNear, finder.flagCopies} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
 	}
-	return finder, nil
-}
-
-func decodeMark(record []byte, m *mark) {
-	kind := copyKind(record[8])
-	if kind == firstOfCopy && m.kind != noCopy { // the row is itself a copy
-		return
+	if err := m.joinNear(ctx, bands); err != nil {
+		return err
 	}
-	*m = mark{int(binary.LittleEndian.Uint64(record)), kind, math.Float32frombits(binary.LittleEndian.Uint32(record[9:]))}
+	if !copied && len(m.near) == 0 {
+		return nil
+	}
+	if err := run(ctx, Round{Name: flagRound}); err != nil {
+		return err
+	}
+	return m.sumCopies(ctx)
 }
 
-// addMark records that a row copies another, or that it is the first row of its group.
-func (r *copyFinder) addMark(row int, m mark) error {
-	record := binary.LittleEndian.AppendUint64(nil, uint64(m.first))
-	record = append(record, byte(m.kind))
-	return r.marks.set(row, binary.LittleEndian.AppendUint32(record, math.Float32bits(m.distance)))
+func decodeMark(record []byte) mark {
+	return mark{int(binary.BigEndian.Uint64(record)), copyKind(record[8]), math.Float32frombits(binary.BigEndian.Uint32(record[9:]))}
 }
 
-// findExact marks rows with equal hashes.
-func (r *copyFinder) findExact(ctx context.Context) error {
-	byHash := spill{dir: r.dir, size: hashRecordSize}
-	defer byHash.close()
-	w := r.scores
-	err := w.eachBlock(ctx, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
+func encodeMark(row int, m mark) []byte {
+	record := binary.BigEndian.AppendUint64(nil, uint64(row))
+	record = append(binary.BigEndian.AppendUint64(record, uint64(m.first)), byte(m.kind))
+	return binary.BigEndian.AppendUint32(record, math.Float32bits(m.distance))
+}
+
+// scatterHashes sends the hash of each row of a partition.
+func (m *Merge) scatterHashes(ctx context.Context, partition int, send func(bin int, record []byte) error) error {
+	w := m.partitions[partition]
+	return w.eachBlock(ctx, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
 		hashes, p := b.texts("input_hash"), b.numbers("p_value")
 		var record [hashRecordSize]byte
 		for i := range b.n {
@@ -156,49 +161,99 @@ func (r *copyFinder) findExact(ctx context.Context) error {
 			if rank := w.rank(p[i]); rank < 1 || rank > len(w.ranks) {
 				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
 			}
-			binary.LittleEndian.PutUint64(record[16:], uint64(b.row+i))
-			if err := byHash.add(int(record[0])%hashBins, record[:]); err != nil {
+			binary.BigEndian.PutUint64(record[16:], uint64(b.row+i))
+			if err := send(int(binary.BigEndian.Uint32(record[:]))%m.bins, record[:]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	known := map[rowhash.Hash]int{} // first row with each hash of a bin
-	for i := range hashBins {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
+}
+
+// matchHashes marks rows with equal hashes, given sorted records.
+func matchHashes(records [][]byte, send func(record []byte) error) error {
+	for len(records) > 0 {
+		n := 1
+		for n < len(records) && bytes.Equal(records[n][:16], records[0][:16]) {
+			n++
 		}
-		clear(known)
-		err = byHash.each(i, func(record []byte) error { // rows in a bin keep their order
-			hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
-			first, again := known[hash]
-			if !again {
-				known[hash] = row
-				return nil
+		equal, kind := records[:n], firstOfCopy
+		first := int(binary.BigEndian.Uint64(equal[0][16:]))
+		for _, record := range equal {
+			if n == 1 {
+				break
 			}
-			return cmp.Or(r.addMark(first, mark{first: first, kind: firstOfCopy}), r.addMark(row, mark{first: first, kind: exactCopy}))
-		})
+			if err := send(encodeMark(int(binary.BigEndian.Uint64(record[16:])), mark{first: first, kind: kind})); err != nil {
+				return err
+			}
+			kind = exactCopy
+		}
+		records = records[n:]
 	}
-	return err
+	return nil
 }
 
 // firstOf returns the first row of the group of a row.
-func (r *copyFinder) firstOf(row int) int {
-	if at, found := slices.BinarySearchFunc(r.near, row, func(n nearRow, row int) int { return cmp.Compare(n.row, row) }); found {
-		return r.near[at].first
+func (m *Merge) firstOf(row int) int {
+	if at, found := slices.BinarySearchFunc(m.near, row, func(n nearRow, row int) int { return cmp.Compare(n.Row, row) }); found {
+		return m.near[at].First
 	}
 	return row
 }
 
-// flagCopies counts the copies and sets their flags. It sorts the rows of groups of copies into
-// bins by the first row of their group.
-func (r *copyFinder) flagCopies(ctx context.Context) error {
-	if r.marks.empty() {
-		return nil
+// marks reads the marks of the rows of a partition.
+type marks struct {
+	exact  *rowReader[mark]
+	near   []nearRow // those of the partition
+	firsts []int     // rows of the partition that near copies copy, sorted
+}
+
+// openMarks opens the marks of a partition. Near copies have marks after all of them are found.
+func (m *Merge) openMarks(ctx context.Context, partition int) (r *marks, err error) {
+	start := m.partitions[partition].firstRow
+	end := start + m.size
+	r = &marks{}
+	for _, n := range m.near {
+		if n.First >= start && n.First < end {
+			r.firsts = append(r.firsts, n.First)
+		}
+		if n.Row >= start && n.Row < end {
+			r.near = append(r.near, n)
+		}
 	}
-	byFirst := spill{dir: r.dir, size: memberRecordSize + 8*r.scores.labelLists()}
-	defer byFirst.close()
-	w := r.scores
+	slices.Sort(r.firsts)
+	r.exact, err = openRows(ctx, m.files, fileName(exactRound, partition), markRecordSize, decodeMark)
+	return r, err
+}
+
+// of returns the marks of n rows that begin at row. Callers go through the rows in order.
+func (r *marks) of(row, n int) ([]mark, error) {
+	list, err := r.exact.of(row, n)
+	if err != nil {
+		return nil, err
+	}
+	for ; len(r.near) > 0 && r.near[0].Row < row+n; r.near = r.near[1:] {
+		list[r.near[0].Row-row] = r.near[0].mark()
+	}
+	for ; len(r.firsts) > 0 && r.firsts[0] < row+n; r.firsts = r.firsts[1:] {
+		if m := &list[r.firsts[0]-row]; m.kind == noCopy { // otherwise it has exact copies too
+			*m = mark{first: r.firsts[0], kind: firstOfCopy}
+		}
+	}
+	return list, nil
+}
+
+func (r *marks) close() { r.exact.close() }
+
+// scatterCopies sends the copies of a partition, and the rows that they copy, by the first row of
+// their group. It also counts the copies by pair of files.
+func (m *Merge) scatterCopies(ctx context.Context, partition int, send func(bin int, record []byte) error) error {
+	w := m.partitions[partition]
+	read, err := m.openMarks(ctx, partition)
+	if err != nil {
+		return err
+	}
+	defer read.close()
 	columns := []string{"p_value", "folder"}
 	if w.Reading.Groups != "" {
 		columns = append(columns, "group")
@@ -213,189 +268,261 @@ func (r *copyFinder) flagCopies(ctx context.Context) error {
 		}
 		columns = append(columns, w.labelColumn("label_p_value", list), given)
 	}
-	var numbers [classKind]map[string]uint32 // for each kind, the number of each group by name
-	for kind := range numbers {
-		numbers[kind] = map[string]uint32{}
-	}
-	numberOf := func(kind int, name []byte) uint32 {
-		n, ok := numbers[kind][string(name)]
-		if !ok {
-			n = uint32(len(numbers[kind]))
-			numbers[kind][string(name)] = n
-		}
-		return n
-	}
-	read := r.marks.reader()
-	err := w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
+	between := newPairCounts(w.fileStarts())
+	err = w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
 		marks, err := read.of(b.row, b.n)
 		if err != nil {
 			return err
 		}
-		if n := len(r.files); n == 0 || r.files[n-1].name != b.name {
-			r.files = append(r.files, fileStart{b.row, b.name})
-		}
-		p, folders, shard := b.numbers("p_value"), b.texts("folder"), numberOf(shardKind, []byte(b.name))
-		for i, m := range marks {
-			if m.kind == noCopy {
+		p, folders, shard := b.numbers("p_value"), b.texts("folder"), hashName([]byte(b.name))
+		for i, mark := range marks {
+			if mark.kind == noCopy {
 				continue
 			}
-			r.countBetween(m)
-			groups := [kinds]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
+			between.count(b.row+i, mark)
+			groups := [kinds]uint64{shardKind: shard, folderKind: hashName(folders[i]), labelKind: uint64(w.labelNumber(b, i))}
 			if w.Reading.Groups != "" {
-				groups[groupKind] = numberOf(groupKind, b.texts("group")[i])
+				groups[groupKind] = hashName(b.texts("group")[i])
 			}
 			if w.Task == attach.Classification {
-				groups[classKind] = uint32(int32(b.numbers("class")[i]))
+				groups[classKind] = uint64(int(b.numbers("class")[i]))
 			}
-			groups[labelKind] = w.labelNumber(b, i)
-			first := r.firstOf(m.first)
-			record := binary.LittleEndian.AppendUint64(nil, uint64(first))
-			record = binary.LittleEndian.AppendUint64(record, uint64(b.row+i))
-			record = binary.LittleEndian.AppendUint32(record, uint32(w.rank(p[i])))
+			first := m.firstOf(mark.first)
+			record := binary.BigEndian.AppendUint64(nil, uint64(first))
+			record = binary.BigEndian.AppendUint64(record, uint64(b.row+i))
+			record = binary.BigEndian.AppendUint32(record, uint32(w.rank(p[i])))
 			for _, n := range groups {
-				record = binary.LittleEndian.AppendUint32(record, n)
+				record = binary.BigEndian.AppendUint64(record, n)
 			}
 			for list := range w.labelLists() {
 				part, rank, err := w.labelOf(b, list, i)
 				if err != nil {
 					return err
 				}
-				record = binary.LittleEndian.AppendUint32(record, uint32(part))
-				record = binary.LittleEndian.AppendUint32(record, uint32(rank))
+				record = binary.BigEndian.AppendUint32(record, uint32(part))
+				record = binary.BigEndian.AppendUint32(record, uint32(rank))
 			}
-			if err := byFirst.add(first%hashBins, record); err != nil {
+			if err := send(first%m.bins, record); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	for bin := range hashBins {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err != nil {
+		return err
+	}
+	return m.put(ctx, fileName(pairFile, partition), between.list)
+}
+
+// hashName returns a number that is equal for equal names, and in practice differs for others.
+func hashName(name []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(name)
+	return h.Sum64()
+}
+
+// binCopies counts the copies whose first rows are in one bin.
+type binCopies struct {
+	Count      int
+	MostCopied []copySet
+	// Ranks and Labels count the copies by rank, and by part and rank of their labels.
+	Ranks  map[int]int
+	Labels map[[2]int]int
+}
+
+// matchCopies flags and counts the copies of a bin, given sorted records.
+func (m *Merge) matchCopies(ctx context.Context, bin int, records [][]byte, send func(record []byte) error) error {
+	found := binCopies{Ranks: map[int]int{}, Labels: map[[2]int]int{}}
+	for len(records) > 0 {
+		n := 1
+		for n < len(records) && bytes.Equal(records[n][:8], records[0][:8]) {
+			n++
+		}
+		if err := m.flagGroup(records[:n], &found, send); err != nil {
 			return err
 		}
-		err = r.flagBin(&byFirst, bin)
+		records = records[n:]
 	}
-	return err
+	found.MostCopied = keepMost(found.MostCopied)
+	return m.put(ctx, fileName(binFile, bin), found)
 }
 
-// countBetween counts a copy in the file that was begun last.
-func (r *copyFinder) countBetween(m mark) {
-	if m.kind == firstOfCopy {
-		return
-	}
-	first, found := slices.BinarySearchFunc(r.files, m.first, func(f fileStart, row int) int { return cmp.Compare(f.row, row) })
-	if !found {
-		first--
-	}
-	pair := filePair{len(r.files) - 1, first}
-	n := r.between[pair]
-	if n == nil {
-		if len(r.between) == maxFilePairs {
-			return
+// flagGroup flags the copies of a group, given its rows in order.
+func (m *Merge) flagGroup(rows [][]byte, found *binCopies, send func(record []byte) error) error {
+	set := copySet{Count: len(rows)}
+	var groups [kinds]map[uint64]bool // for each kind, the groups of the rows before
+	for i, record := range rows {
+		var flags byte
+		if i > 0 {
+			flags = copyOfAny
+			found.Count++
+			found.Ranks[int(binary.BigEndian.Uint32(record[16:]))-1]++
 		}
-		n = &FileCopies{Shard: r.files[pair.copy].name, Of: r.files[first].name}
-		r.between[pair] = n
+		if i < MaxCopyKeys {
+			set.Rows = append(set.Rows, int(binary.BigEndian.Uint64(record[8:])))
+		}
+		for k := range groups {
+			if groups[k] == nil {
+				groups[k] = map[uint64]bool{}
+			}
+			if n := binary.BigEndian.Uint64(record[20+8*k:]); groups[k][n] {
+				flags |= copyInKind(k)
+			} else {
+				groups[k][n] = true
+			}
+		}
+		if flags&copyInKind(labelKind) != 0 {
+			for list := range m.set.labelLists() {
+				encoded := record[memberRecordSize+8*list:]
+				from, _ := m.set.partsOf(list)
+				if part := int(int32(binary.BigEndian.Uint32(encoded))); part >= 0 {
+					found.Labels[[2]int{from + part, int(binary.BigEndian.Uint32(encoded[4:]))}]++
+				}
+			}
+		}
+		if flags != 0 {
+			if err := send(append(slices.Clone(record[8:16]), flags)); err != nil {
+				return err
+			}
+		}
 	}
-	switch m.kind {
-	case exactCopy:
-		n.Exact++
-	case nearCopy:
-		n.Near++
-	case mirroredCopy:
-		n.Mirrored++
-	}
+	found.MostCopied = append(found.MostCopied, set)
+	return nil
 }
 
-// mostBetween returns the pairs of files with the most copies, in falling order.
-func (r *copyFinder) mostBetween() []FileCopies {
-	pairs := slices.SortedFunc(maps.Keys(r.between), func(a, b filePair) int {
-		total := func(p filePair) int { n := r.between[p]; return n.Exact + n.Near + n.Mirrored }
-		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(a.copy, b.copy), cmp.Compare(a.first, b.first))
-	})
-	var list []FileCopies
-	for _, pair := range pairs[:min(len(pairs), maxBetween)] {
-		list = append(list, *r.between[pair])
+// openFlags opens the copy flags of the rows of a partition.
+func (m *Merge) openFlags(ctx context.Context, partition int) (*rowReader[byte], error) {
+	if m.copies.Count == 0 { // there was no flagRound
+		return &rowReader[byte]{close: func() {}}, nil
+	}
+	return openRows(ctx, m.files, fileName(flagRound, partition), flagRecordSize, func(record []byte) byte { return record[0] })
+}
+
+// sumCopies sets m.copies from the counts of all bins and partitions.
+func (m *Merge) sumCopies(ctx context.Context) error {
+	s := copySummary{Ranks: slices.Clone(m.set.ranks), Near: len(m.near)}
+	for _, ranks := range m.set.labels {
+		s.Labels = append(s.Labels, slices.Clone(ranks))
+	}
+	for _, n := range m.near {
+		if n.Kind == mirroredCopy {
+			s.Mirrored++
+		}
+	}
+	for bin := range m.bins {
+		var found binCopies
+		if err := m.get(ctx, fileName(binFile, bin), &found); err != nil {
+			return err
+		}
+		s.Count += found.Count
+		for rank, n := range found.Ranks {
+			if s.Ranks[rank] -= n; s.Ranks[rank] < 0 {
+				return fmt.Errorf("%w: its ranks do not match its p-values", ErrNotScores)
+			}
+		}
+		for at, n := range found.Labels {
+			s.Labels[at[0]][at[1]] -= n
+		}
+		s.MostCopied = keepMost(append(s.MostCopied, found.MostCopied...))
+	}
+	between := newPairCounts(m.set.fileStarts())
+	for i := range m.partitions {
+		var list []filePair
+		if err := m.get(ctx, fileName(pairFile, i), &list); err != nil {
+			return err
+		}
+		for _, p := range list {
+			between.add(p)
+		}
+	}
+	s.Between = between.most()
+	m.copies = s
+	return nil
+}
+
+// fileStart is the first row of a file.
+type fileStart struct {
+	row  int
+	name string
+}
+
+// fileStarts returns the first rows of the files of the whole set. Files with one name that follow
+// each other count as one.
+func (w *ScoreSet) fileStarts() (list []fileStart) {
+	row := 0
+	for _, s := range w.Shards {
+		if n := len(list); n == 0 || list[n-1].name != s.Shard {
+			list = append(list, fileStart{row, s.Shard})
+		}
+		row += s.Audited
 	}
 	return list
 }
 
-// copyGroup describes the rows of a group of copies that were read.
-type copyGroup struct {
-	copySet
-	groups [kinds]map[uint32]bool // for each kind, the groups of the rows
+// filePair counts the copies in the file Copy of rows of the file Of, as indices of fileStarts.
+type filePair struct {
+	Copy, Of, Exact, Near, Mirrored int
 }
 
-// flagBin sets the flags of the copies in one bin. Rows in a bin keep their order.
-func (r *copyFinder) flagBin(byFirst *spill, bin int) error {
-	known := map[uint64]*copyGroup{}
-	err := byFirst.each(bin, func(record []byte) error {
-		first, row := binary.LittleEndian.Uint64(record), int(binary.LittleEndian.Uint64(record[8:]))
-		g := known[first]
-		if g == nil {
-			g = &copyGroup{}
-			known[first] = g
-		}
-		var flags byte
-		if g.count > 0 {
-			flags = copyOfAny
-			r.count++
-			rank := binary.LittleEndian.Uint32(record[16:]) - 1
-			if r.ranks[rank]--; r.ranks[rank] < 0 {
-				return fmt.Errorf("%w: its ranks do not match its p-values", ErrNotScores)
-			}
-		}
-		if g.count++; len(g.rows) < MaxCopyKeys {
-			g.rows = append(g.rows, row)
-		}
-		for k := range g.groups {
-			if g.groups[k] == nil {
-				g.groups[k] = map[uint32]bool{}
-			}
-			if n := binary.LittleEndian.Uint32(record[20+4*k:]); g.groups[k][n] {
-				flags |= copyInKind(k)
-			} else {
-				g.groups[k][n] = true
-			}
-		}
-		if flags&copyInKind(labelKind) != 0 {
-			r.dropLabels(record)
-		}
-		if flags == 0 {
-			return nil
-		}
-		return r.flags.set(row, []byte{flags})
+// pairCounts counts copies by pair of files.
+type pairCounts struct {
+	files []fileStart
+	list  []filePair     // in the order of their first copies
+	index map[[2]int]int // of list
+}
+
+func newPairCounts(files []fileStart) *pairCounts {
+	return &pairCounts{files: files, index: map[[2]int]int{}}
+}
+
+// count counts a row that is a copy.
+func (c *pairCounts) count(row int, m mark) {
+	p := filePair{Copy: c.fileOf(row), Of: c.fileOf(m.first)}
+	switch m.kind {
+	case firstOfCopy:
+		return
+	case exactCopy:
+		p.Exact = 1
+	case nearCopy:
+		p.Near = 1
+	case mirroredCopy:
+		p.Mirrored = 1
+	}
+	c.add(p)
+}
+
+// add adds the counts of a pair. It leaves out a new pair if there are maxFilePairs.
+func (c *pairCounts) add(p filePair) {
+	key := [2]int{p.Copy, p.Of}
+	at, ok := c.index[key]
+	switch {
+	case ok:
+		c.list[at].Exact += p.Exact
+		c.list[at].Near += p.Near
+		c.list[at].Mirrored += p.Mirrored
+	case len(c.list) < maxFilePairs:
+		c.index[key] = len(c.list)
+		c.list = append(c.list, p)
+	}
+}
+
+// fileOf returns the index of the file of a row.
+func (c *pairCounts) fileOf(row int) int {
+	at, found := slices.BinarySearchFunc(c.files, row, func(f fileStart, row int) int { return cmp.Compare(f.row, row) })
+	if !found {
+		at--
+	}
+	return at
+}
+
+// most returns the pairs of files with the most copies, in falling order.
+func (c *pairCounts) most() (list []FileCopies) {
+	total := func(p filePair) int { return p.Exact + p.Near + p.Mirrored }
+	pairs := slices.SortedFunc(slices.Values(c.list), func(a, b filePair) int {
+		return cmp.Or(cmp.Compare(total(b), total(a)), cmp.Compare(a.Copy, b.Copy), cmp.Compare(a.Of, b.Of))
 	})
-	for _, g := range known {
-		r.mostCopied = append(r.mostCopied, g.copySet)
+	for _, p := range pairs[:min(len(pairs), maxBetween)] {
+		list = append(list, FileCopies{Shard: c.files[p.Copy].name, Of: c.files[p.Of].name, Exact: p.Exact, Near: p.Near, Mirrored: p.Mirrored})
 	}
-	slices.SortFunc(r.mostCopied, func(a, b copySet) int {
-		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rows[0], b.rows[0]))
-	})
-	r.mostCopied = slices.Clone(r.mostCopied[:min(len(r.mostCopied), maxMostCopied)])
-	return err
-}
-
-// dropLabels takes the labels of a copy out of the distinct ones.
-func (r *copyFinder) dropLabels(record []byte) {
-	for list := range r.scores.labelLists() {
-		encoded := record[memberRecordSize+8*list:]
-		from, _ := r.scores.partsOf(list)
-		if part := int32(binary.LittleEndian.Uint32(encoded)); part >= 0 {
-			r.labels[from+int(part)][binary.LittleEndian.Uint32(encoded[4:])]--
-		}
-	}
-}
-
-// most returns the largest number of times that a row occurs.
-func (r *copyFinder) most() int {
-	if len(r.mostCopied) == 0 {
-		return 1
-	}
-	return r.mostCopied[0].count
-}
-
-// close removes the temporary files.
-func (r *copyFinder) close() {
-	r.marks.close()
-	r.flags.close()
+	return list
 }

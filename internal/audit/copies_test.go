@@ -51,16 +51,20 @@ func TestCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	found, err := w.findCopies(context.Background(), dir)
+	found := newMerge(w, fileRows, dirFiles(dir))
+	if err := found.findCopies(t.Context(), found.runHere(dir)); err != nil {
+		t.Fatal(err)
+	}
+	read, err := found.openFlags(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer found.close()
+	defer read.close()
 	seen, keys := map[string]bool{}, map[string][]string{}
 	firstFile, between := map[string]string{}, map[[2]string]int{}
 	distinct, row := calibrate.NewRanks(w.Calibration), 0
 	err = w.eachBlock(context.Background(), w.columns(), func(b block) error {
-		flags, err := found.flags.reader().of(row, b.n)
+		flags, err := read.of(row, b.n)
 		if err != nil {
 			return err
 		}
@@ -97,11 +101,11 @@ func TestCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(found.ranks, distinct) || found.count != row-len(keys) || found.count < 100 {
-		t.Errorf("%d copies, want %d", found.count, row-len(keys))
+	if !slices.Equal(found.copies.Ranks, distinct) || found.copies.Count != row-len(keys) || found.copies.Count < 100 {
+		t.Errorf("%d copies, want %d", found.copies.Count, row-len(keys))
 	}
 	out, a := finishAudit(t, list)
-	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.MostCopied) != maxMostCopied {
+	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.copies.Count || len(a.Copies.MostCopied) != maxMostCopied {
 		t.Fatalf("%+v", a.Copies)
 	}
 	most := slices.Max(slices.Collect(func(yield func(int) bool) {
@@ -137,9 +141,10 @@ func TestCopies(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil || string(firstJSON) != string(secondJSON) {
 		t.Errorf("other parts, another audit: %v", err)
 	}
-	found.close()
-	if leftover, err := os.ReadDir(dir); err != nil || len(leftover) > 0 {
-		t.Errorf("%v is left behind, %v", leftover, err)
+	for _, pattern := range []string{filepath.Join(dir, ".attach-*"), filepath.Join(out, ".attach-*")} {
+		if leftover, err := filepath.Glob(pattern); err != nil || len(leftover) > 0 {
+			t.Errorf("%v is left behind, %v", leftover, err)
+		}
 	}
 }
 
@@ -167,7 +172,7 @@ func TestCopiesCountOnce(t *testing.T) {
 // TestSpill checks that records are read back in order, from memory and from the file.
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
-	s := spill{dir: dir, size: flagRecordSize}
+	s := &spill{dir: dir, size: flagRecordSize}
 	const n = 3*chunkRecords + 5
 	for i := range n {
 		for bin := range 3 {
@@ -180,16 +185,14 @@ func TestSpill(t *testing.T) {
 		t.Fatal("nothing was written")
 	}
 	for bin := range 3 {
-		i := 0
-		err := s.each(bin, func(b []byte) error {
-			if len(b) != flagRecordSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
-				return fmt.Errorf("%v at %d of %d", b, i, bin)
+		all, err := s.records(bin)
+		if err != nil || len(all) != n*flagRecordSize {
+			t.Fatalf("%d bytes of %d records, %v", len(all), n, err)
+		}
+		for i := range n {
+			if b := all[i*flagRecordSize:]; int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
+				t.Fatalf("%v at %d of %d", b[:flagRecordSize], i, bin)
 			}
-			i++
-			return nil
-		})
-		if err != nil || i != n {
-			t.Errorf("%d of %d, %v", i, n, err)
 		}
 	}
 	s.close()
@@ -254,15 +257,15 @@ func TestCopyCounts(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	finder := copyFinder{between: map[filePair]*FileCopies{}}
+	pairs := newPairCounts(nil)
 	for row := range maxFilePairs + 2 {
-		finder.files = append(finder.files, fileStart{row, fmt.Sprint(row)})
-		finder.countBetween(mark{first: 0, kind: mirroredCopy})
-		finder.countBetween(mark{first: 0, kind: firstOfCopy})
+		pairs.files = append(pairs.files, fileStart{row, fmt.Sprint(row)})
+		pairs.count(row, mark{first: 0, kind: mirroredCopy})
+		pairs.count(row, mark{first: 0, kind: firstOfCopy})
 	}
-	finder.countBetween(mark{first: 0, kind: mirroredCopy}) // the last pair is not counted
-	if list := finder.mostBetween(); len(finder.between) != maxFilePairs || len(list) != maxBetween || list[1] != (FileCopies{Shard: "1", Of: "0", Mirrored: 1}) {
-		t.Errorf("%d pairs, %+v", len(finder.between), list)
+	pairs.count(maxFilePairs+1, mark{first: 0, kind: mirroredCopy}) // the last pair is not counted
+	if list := pairs.most(); len(pairs.list) != maxFilePairs || len(list) != maxBetween || list[1] != (FileCopies{Shard: "1", Of: "0", Mirrored: 1}) {
+		t.Errorf("%d pairs, %+v", len(pairs.list), list)
 	}
 }
 

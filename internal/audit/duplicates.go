@@ -24,12 +24,12 @@ func duplicateColumns() *columns {
 }
 
 // writeCopies writes the copies among the rows of a block, whose marks are given.
-func (r *copyFinder) writeCopies(out *writer, b block, marks []mark) error {
+func (m *Merge) writeCopies(out *writer, b block, marks []mark) error {
 	nearFit := func(i int) string { return "" }
-	if r.scores.Fitted != "" {
+	if m.set.Fitted != "" {
 		nearFit = func(i int) string { return string(b.texts("fit_duplicate_of")[i]) }
 	}
-	for i, m := range marks {
+	for i, mark := range marks {
 		add := func(group int, kind string, distance float64, of string) error {
 			out.addInteger(group)
 			out.addInteger(b.row + i)
@@ -41,8 +41,8 @@ func (r *copyFinder) writeCopies(out *writer, b block, marks []mark) error {
 			out.addText(of)
 			return out.endRow()
 		}
-		if m.kind != noCopy {
-			if err := add(r.firstOf(m.first), m.kind.String(), float64(m.distance), ""); err != nil {
+		if mark.kind != noCopy {
+			if err := add(m.firstOf(mark.first), mark.kind.String(), float64(mark.distance), ""); err != nil {
 				return err
 			}
 		}

@@ -416,7 +416,7 @@ func (id Identity) partsOf(list int) (from, to int) {
 }
 
 // newLabels sets the tallies of label errors.
-func (t *tally) newLabels(copies *copyFinder) error {
+func (t *tally) newLabels(copies *copySummary) error {
 	w := t.scores
 	for list := range w.labelLists() {
 		name := ""
@@ -424,7 +424,7 @@ func (t *tally) newLabels(copies *copyFinder) error {
 			name = w.Targets[list]
 		}
 		from, to := w.partsOf(list)
-		l, err := w.newLabelTally(name, w.labels[from:to], copies.labels[from:to], copies.most(), w.Delta/float64(w.labelLists()))
+		l, err := w.newLabelTally(name, w.labels[from:to], copies.Labels[from:to], copies.most(), w.Delta/float64(w.labelLists()))
 		if err != nil {
 			return err
 		}

@@ -278,12 +278,11 @@ func (f *File) open(row int, columns *columns) (*openFile, error) {
 // Results returns the results of the set, and writes no scores. It creates temporary files in
 // dir.
 func (w *ScoreSet) Results(ctx context.Context, dir string) (*Audit, error) {
-	copies, err := w.findCopies(ctx, dir)
-	if err != nil {
+	m := newMerge(w, fileRows, dirFiles(dir))
+	if err := m.findCopies(ctx, m.runHere(dir)); err != nil {
 		return nil, err
 	}
-	defer copies.close()
-	return w.results(ctx, copies, w.partitions(fileRows), nil)
+	return m.results(ctx, nil)
 }
 
 // header returns the header of a file with all rows of the set.
@@ -340,24 +339,27 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 		return nil, err
 	}
 	defer remove()
-	copies, err := joined.findCopies(ctx, to.Dir)
+	temporary, err := os.MkdirTemp(to.Dir, ".attach-*.tmp")
 	if err != nil {
 		return nil, err
 	}
-	defer copies.close()
+	defer os.RemoveAll(temporary)
+	m := newMerge(joined, cmp.Or(to.FileRows, fileRows), dirFiles(temporary))
+	if err := m.findCopies(ctx, m.runHere(temporary)); err != nil {
+		return nil, interrupted(ctx, err)
+	}
 	header, err := json.Marshal(joined.header())
 	if err != nil {
 		return nil, err
 	}
-	partitions := joined.partitions(cmp.Or(to.FileRows, fileRows))
 	tableOf := func(name string, columns *columns) *table {
-		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), files: make([]*atomicfile.File, len(partitions))}
+		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), files: make([]*atomicfile.File, len(m.partitions))}
 	}
 	scores, duplicates := tableOf(Scores, joined.columns()), tableOf(Duplicates, duplicateColumns())
 	scores.header = header
 	defer scores.abort()
 	defer duplicates.abort()
-	if a, err = joined.results(ctx, copies, partitions, &tables{scores, duplicates}); err != nil {
+	if a, err = m.results(ctx, &tables{scores, duplicates}); err != nil {
 		return nil, interrupted(ctx, err)
 	}
 	var others []*atomicfile.File

@@ -1,13 +1,14 @@
 package audit
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"os"
 	"slices"
 )
 
@@ -26,28 +27,37 @@ type sketchIndex interface {
 
 // sketchCounts counts the sketches of one kind and size, and adds up their values.
 type sketchCounts struct {
-	rows   int
-	sums   [sketchValues]int64            // of pictures
-	cells  [sketchValues]map[byte]float64 // numbers of rows by hash of a cell
-	sample []sketch
+	Rows   int
+	Sums   [sketchValues]int64      // of pictures
+	Cells  [sketchValues][256]int64 // numbers of rows by hash of a cell
+	Sample []sketch
 }
 
 func (c *sketchCounts) add(s *sketch, sampled bool) {
-	c.rows++
+	c.Rows++
 	if sampled {
-		c.sample = append(c.sample, *s)
+		c.Sample = append(c.Sample, *s)
 	}
 	for k, v := range s[2:] {
 		switch s[0] {
 		case pictureSketch, signalSketch:
-			c.sums[k] += int64(int8(v))
+			c.Sums[k] += int64(int8(v))
 		case cellSketch:
-			if c.cells[k] == nil {
-				c.cells[k] = map[byte]float64{}
-			}
-			c.cells[k][v]++
+			c.Cells[k][v]++
 		}
 	}
+}
+
+// merge adds the counts of later rows.
+func (c *sketchCounts) merge(later *sketchCounts) {
+	c.Rows += later.Rows
+	for k := range c.Sums {
+		c.Sums[k] += later.Sums[k]
+		for v := range c.Cells[k] {
+			c.Cells[k][v] += later.Cells[k][v]
+		}
+	}
+	c.Sample = append(c.Sample, later.Sample...)
 }
 
 // index returns an index of the counted sketches, of a kind and size.
@@ -60,11 +70,12 @@ func (c *sketchCounts) index(kind, size byte) sketchIndex {
 	case textSketch:
 		return texts{}
 	}
-	x := &cells{n: int(size), needed: 2*math.Log2(float64(c.rows)) + surplusBits}
+	x := &cells{n: int(size), needed: 2*math.Log2(float64(c.Rows)) + surplusBits}
 	for k := range x.n {
 		collision := 0. // probability that two rows have equal cells
-		for _, n := range c.cells[k] {
-			collision += n / float64(c.rows) * n / float64(c.rows)
+		for _, n := range c.Cells[k] {
+			share := float64(n) / float64(c.Rows)
+			collision += share * share
 		}
 		x.bits[k] = -math.Log2(collision)
 	}
@@ -198,10 +209,10 @@ func (c *sketchCounts) pictures(rows, columns int) sketchIndex {
 			x.mirror[k] = k/columns*columns + columns - 1 - k%columns
 		}
 	}
-	x.limit = x.estimateLimit(c.sample, c.rows)
+	x.limit = x.estimateLimit(c.Sample, c.Rows)
 	for band := range pictureBands {
 		r := rand.New(rand.NewPCG(1, uint64(band)))
-		for range min(20, max(6, bits.Len(uint(c.rows)))) {
+		for range min(20, max(6, bits.Len(uint(c.Rows)))) {
 			var h [sketchValues]float32
 			for k := range h {
 				h[k] = float32(r.NormFloat64())
@@ -210,7 +221,7 @@ func (c *sketchCounts) pictures(rows, columns int) sketchIndex {
 			for k := range h {
 				mirrored := h[x.mirror[k]]
 				even.weights[k], odd.weights[k] = (h[k]+mirrored)/2, (h[k]-mirrored)/2
-				mean := float32(c.sums[k]) / float32(c.rows)
+				mean := float32(c.Sums[k]) / float32(c.Rows)
 				even.mean += even.weights[k] * mean
 				odd.mean += odd.weights[k] * mean
 			}
@@ -356,15 +367,21 @@ func (x *pictures) estimateLimit(sample []sketch, rows int) float64 {
 }
 
 const (
-	edgeRecordSize   = 8 + 8 + 1 + 4            // the numbers of a near copy and of an earlier row, the kind and the distance
+	edgeRecordSize   = 8 + 4 + 8 + 1            // the number of a near copy, its distance, the number of an earlier row and the kind
 	bucketRecordSize = 8 + 8 + 2 + sketchValues // a bucket, a row number and a sketch
 	// maxCompared is the largest number of rows of a bucket that a row is compared with.
 	maxCompared = 64
 )
 
-// eachSketch calls the function use for the sketch of each row that is no exact copy.
-func (r *copyFinder) eachSketch(ctx context.Context, use func(row int, s *sketch) error) error {
-	w, read := r.scores, r.marks.reader()
+// eachSketch calls the function use for the sketch of each row of a partition that is no exact
+// copy.
+func (m *Merge) eachSketch(ctx context.Context, partition int, use func(row int, s *sketch) error) error {
+	w := m.partitions[partition]
+	read, err := m.openMarks(ctx, partition)
+	if err != nil {
+		return err
+	}
+	defer read.close()
 	return w.eachBlock(ctx, w.columns().subset([]string{sketchColumn}), func(b block) error {
 		marks, err := read.of(b.row, b.n)
 		if err != nil {
@@ -386,15 +403,22 @@ func (r *copyFinder) eachSketch(ctx context.Context, use func(row int, s *sketch
 	})
 }
 
-// findNear marks near copies among the rows that are no exact copies.
-func (r *copyFinder) findNear(ctx context.Context) error {
-	step := max(1, r.scores.ranks.Rows()/maxSketchSample)
-	counts := map[[2]byte]*sketchCounts{} // by kind and size of sketches
-	err := r.eachSketch(ctx, func(row int, s *sketch) error {
-		c := counts[[2]byte(s[:])]
+// sketchShapes counts the sketches of rows by kind and size. Copied reports whether any row is an
+// exact copy.
+type sketchShapes struct {
+	Counts map[[2]byte]*sketchCounts
+	Copied bool
+}
+
+// countSketches counts the sketches of a partition.
+func (m *Merge) countSketches(ctx context.Context, partition int, copied bool) error {
+	found := sketchShapes{map[[2]byte]*sketchCounts{}, copied}
+	step := max(1, m.set.ranks.Rows()/maxSketchSample)
+	err := m.eachSketch(ctx, partition, func(row int, s *sketch) error {
+		c := found.Counts[[2]byte(s[:])]
 		if c == nil {
 			c = &sketchCounts{}
-			counts[[2]byte(s[:])] = c
+			found.Counts[[2]byte(s[:])] = c
 		}
 		c.add(s, row%step == 0)
 		return nil
@@ -402,70 +426,60 @@ func (r *copyFinder) findNear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bands, indices := 0, map[[2]byte]sketchIndex{}
-	for shape, c := range counts {
-		indices[shape] = c.index(shape[0], shape[1])
-		bands = max(bands, indices[shape].bands())
-	}
-	edges := spill{dir: r.dir, size: edgeRecordSize}
-	defer edges.close()
-	for band := range bands {
-		if err := r.compareBand(ctx, band, indices, &edges); err != nil {
-			return err
-		}
-	}
-	return r.joinNear(&edges)
+	return m.put(ctx, fileName(sketchFile, partition), found)
 }
 
-// compareBand compares the rows that share a bucket in a band. It writes pairs of near copies
-// to edges.
-func (r *copyFinder) compareBand(ctx context.Context, band int, indices map[[2]byte]sketchIndex, edges *spill) error {
-	buckets := spill{dir: r.dir, size: bucketRecordSize}
-	defer buckets.close()
-	err := r.eachSketch(ctx, func(row int, s *sketch) error {
-		x := indices[[2]byte(s[:])]
+// indexSketches sets m.indices from the counts of all partitions. It reports whether any row is an
+// exact copy.
+func (m *Merge) indexSketches(ctx context.Context) (copied bool, err error) {
+	all := map[[2]byte]*sketchCounts{}
+	for i := range m.partitions {
+		var found sketchShapes
+		if err := m.get(ctx, fileName(sketchFile, i), &found); err != nil {
+			return false, err
+		}
+		copied = copied || found.Copied
+		for shape, c := range found.Counts {
+			if all[shape] == nil {
+				all[shape] = &sketchCounts{}
+			}
+			all[shape].merge(c)
+		}
+	}
+	m.indices = map[[2]byte]sketchIndex{}
+	for shape, c := range all {
+		m.indices[shape] = c.index(shape[0], shape[1])
+	}
+	return copied, nil
+}
+
+// scatterSketches sends the sketches of a partition by their buckets in a band.
+func (m *Merge) scatterSketches(ctx context.Context, band, partition int, send func(bin int, record []byte) error) error {
+	return m.eachSketch(ctx, partition, func(row int, s *sketch) error {
+		x := m.indices[[2]byte(s[:])]
 		if band >= x.bands() {
 			return nil
 		}
 		key := x.key(s, band)
-		record := binary.LittleEndian.AppendUint64(nil, key)
-		record = binary.LittleEndian.AppendUint64(record, uint64(row))
-		return buckets.add(int(key%hashBins), append(record, s[:]...))
+		record := binary.BigEndian.AppendUint64(nil, key)
+		record = binary.BigEndian.AppendUint64(record, uint64(row))
+		return send(int(key%uint64(m.bins)), append(record, s[:]...))
 	})
-	var records []byte
-	for bin := range hashBins {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
-			return err
-		}
-		records = records[:0]
-		if err = buckets.each(bin, func(record []byte) error { records = append(records, record...); return nil }); err == nil {
-			err = compareBuckets(records, indices, edges)
-		}
-	}
-	return err
 }
 
 // compareBuckets compares each row of a bucket with earlier rows of the bucket that are near
-// copies of none, the latest maxCompared of them. A copy of several is a copy of the first.
-func compareBuckets(records []byte, indices map[[2]byte]sketchIndex, edges *spill) error {
-	type entry struct {
-		key uint64
-		at  int
-	}
-	list := make([]entry, 0, len(records)/bucketRecordSize)
-	for at := 0; at < len(records); at += bucketRecordSize {
-		list = append(list, entry{binary.LittleEndian.Uint64(records[at:]), at})
-	}
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at)) })
-	var originals []int
+// copies of none, the latest maxCompared of them. A copy of several is a copy of the first. The
+// records are sorted. It sends pairs of near copies.
+func compareBuckets(records [][]byte, indices map[[2]byte]sketchIndex, send func(record []byte) error) error {
+	var originals [][]byte
 next:
-	for i, e := range list {
-		if i == 0 || e.key != list[i-1].key {
+	for i, record := range records {
+		if i == 0 || !bytes.Equal(record[:8], records[i-1][:8]) {
 			originals = originals[:0]
 		}
-		row, s := records[e.at+8:e.at+16], (*sketch)(records[e.at+16:])
-		for _, at := range originals {
-			other := (*sketch)(records[at+16:])
+		s := (*sketch)(record[16:])
+		for _, original := range originals {
+			other := (*sketch)(original[16:])
 			if [2]byte(other[:]) != [2]byte(s[:]) {
 				continue
 			}
@@ -473,9 +487,8 @@ next:
 			if kind == noCopy {
 				continue
 			}
-			edge := slices.Concat(row, records[at+8:at+16], []byte{byte(kind)})
-			edge = binary.LittleEndian.AppendUint32(edge, math.Float32bits(float32(distance)))
-			if err := edges.add(int(binary.LittleEndian.Uint64(row))/rowsPerBin, edge); err != nil {
+			edge := binary.BigEndian.AppendUint32(slices.Clone(record[8:16]), math.Float32bits(float32(distance)))
+			if err := send(append(append(edge, original[8:16]...), byte(kind))); err != nil {
 				return err
 			}
 			continue next
@@ -483,37 +496,40 @@ next:
 		if len(originals) == maxCompared {
 			originals = originals[1:]
 		}
-		originals = append(originals, e.at)
+		originals = append(originals, record)
 	}
 	return nil
 }
 
-// joinNear joins near copies to groups, in the order of the rows, and marks them.
-func (r *copyFinder) joinNear(edges *spill) error {
-	for bin := range r.scores.ranks.Rows()/rowsPerBin + 1 {
-		var found []nearRow
-		err := edges.each(bin, func(record []byte) error {
-			n := nearRow{row: int(binary.LittleEndian.Uint64(record))}
-			decodeMark(record[8:], &n.mark)
-			found = append(found, n)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(found, func(a, b nearRow) int {
-			return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.distance, b.distance), cmp.Compare(a.first, b.first))
-		})
-		for i, n := range found {
-			if i > 0 && found[i-1].row == n.row {
-				continue
-			}
-			n.first = r.firstOf(n.first)
-			r.near = append(r.near, n)
-			if err := cmp.Or(r.addMark(n.first, mark{first: n.first, kind: firstOfCopy}), r.addMark(n.row, n.mark)); err != nil {
+// joinNear joins the near copies of all bands to groups, in the order of the rows.
+func (m *Merge) joinNear(ctx context.Context, bands int) error {
+	for i := range m.partitions {
+		var pairs []byte
+		for band := range bands {
+			paths, release, err := m.files.Local(ctx, fileName(nearBand(band), i))
+			if err != nil {
 				return err
 			}
+			content, err := os.ReadFile(paths[0])
+			release()
+			if err != nil {
+				return err
+			}
+			pairs = append(pairs, content...)
+		}
+		last := -1
+		for _, record := range sortRecords(pairs, edgeRecordSize) { // the nearest row comes first
+			row := int(binary.BigEndian.Uint64(record))
+			if row == last {
+				continue
+			}
+			last = row
+			first := m.firstOf(int(binary.BigEndian.Uint64(record[12:])))
+			m.near = append(m.near, nearRow{row, first, copyKind(record[20]), math.Float32frombits(binary.BigEndian.Uint32(record[8:]))})
 		}
 	}
 	return nil
 }
+
+// nearBand returns the kind of the files of a round of near copies.
+func nearBand(band int) string { return fmt.Sprint(nearRound, band) }

@@ -202,19 +202,20 @@ func TestNearTexts(t *testing.T) {
 
 // TestJoinNear checks that a near copy of a near copy belongs to the group of the first row.
 func TestJoinNear(t *testing.T) {
-	finder := &copyFinder{scores: &ScoreSet{ranks: []int{9, 0}}}
-	finder.marks = rowValues[mark]{spill: spill{dir: t.TempDir(), size: markRecordSize}, decode: decodeMark}
-	defer finder.close()
-	edges := spill{dir: t.TempDir(), size: edgeRecordSize}
-	for _, pair := range [][2]byte{{7, 5}, {5, 2}, {2, 1}} {
-		record := make([]byte, edgeRecordSize)
-		record[0], record[8], record[16] = pair[0], pair[1], byte(nearCopy)
-		if err := edges.add(0, record); err != nil {
+	m := newMerge(&ScoreSet{ranks: []int{9, 0}}, 6, dirFiles(t.TempDir()))
+	for partition, pairs := range [][][2]byte{{{5, 2}, {2, 1}}, {{7, 5}}} {
+		var records []byte
+		for _, pair := range pairs {
+			record := make([]byte, edgeRecordSize)
+			record[7], record[19], record[20] = pair[0], pair[1], byte(nearCopy)
+			records = append(records, record...)
+		}
+		if err := m.Gather(t.Context(), Round{Name: nearRound}, partition, records); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := finder.joinNear(&edges); err != nil || finder.firstOf(7) != 1 || finder.firstOf(3) != 3 || len(finder.near) != 3 {
-		t.Errorf("%+v, %v", finder.near, err)
+	if err := m.joinNear(t.Context(), 1); err != nil || m.firstOf(7) != 1 || m.firstOf(3) != 3 || len(m.near) != 3 {
+		t.Errorf("%+v, %v", m.near, err)
 	}
 }
 

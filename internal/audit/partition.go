@@ -38,16 +38,11 @@ type tables struct{ scores, duplicates *table }
 
 // results returns the results of the set, from those of its partitions. It writes the rows of
 // each partition to a file of each table, unless to is nil.
-func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, partitions []*ScoreSet, to *tables) (*Audit, error) {
-	tallies := make([]*tally, len(partitions))
-	err := inParallel(len(partitions), func(i int) (err error) {
-		if tallies[i], err = partitions[i].newTally(copies); err != nil {
-			return err
-		}
-		if to == nil {
-			return partitions[i].eachBlock(ctx, w.columns(), tallies[i].add)
-		}
-		return partitions[i].write(ctx, i, tallies[i], to)
+func (m *Merge) results(ctx context.Context, to *tables) (*Audit, error) {
+	tallies := make([]*tally, len(m.partitions))
+	err := inParallel(len(m.partitions), func(i int) (err error) {
+		tallies[i], err = m.tally(ctx, i, to)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -61,17 +56,34 @@ func (w *ScoreSet) results(ctx context.Context, copies *copyFinder, partitions [
 	return tallies[0].finish(ctx)
 }
 
-// write writes the rows of a partition, and adds them to a tally.
-func (w *ScoreSet) write(ctx context.Context, partition int, t *tally, to *tables) error {
+// tally counts the rows of a partition. It writes them to a file of each table, unless to is nil.
+func (m *Merge) tally(ctx context.Context, partition int, to *tables) (*tally, error) {
+	w := m.partitions[partition]
+	flags, err := m.openFlags(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	defer flags.close()
+	t, err := w.newTally(&m.copies, flags)
+	if err != nil {
+		return nil, err
+	}
+	if to == nil {
+		return t, w.eachBlock(ctx, w.columns(), t.add)
+	}
+	marks, err := m.openMarks(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	defer marks.close()
 	scores, err := to.scores.create(partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	duplicates, err := to.duplicates.create(partition)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	read := t.copies.marks.reader()
 	err = w.eachBlock(ctx, w.columns(), func(b block) error {
 		discovered := w.discoveryColumns(t.a, b) // they are known only after all rows were scored
 		for i := range b.n {
@@ -79,16 +91,19 @@ func (w *ScoreSet) write(ctx context.Context, partition int, t *tally, to *table
 				return err
 			}
 		}
-		marks, err := read.of(b.row, b.n)
+		marked, err := marks.of(b.row, b.n)
 		if err == nil {
-			err = t.copies.writeCopies(duplicates.writer, b, marks)
+			err = m.writeCopies(duplicates.writer, b, marked)
 		}
-		return cmp.Or(err, t.add(b))
+		if err != nil {
+			return err
+		}
+		return t.add(b)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return cmp.Or(scores.end(), duplicates.end())
+	return t, cmp.Or(scores.end(), duplicates.end())
 }
 
 // merge adds the counts of the rows after those of t.

@@ -26,8 +26,7 @@ type tally struct {
 	scores *ScoreSet
 	a      *Audit
 	ranks  countedRanks
-	bounds bounds // fail with probability at most Delta/2
-	copies *copyFinder
+	bounds bounds           // fail with probability at most Delta/2
 	flags  *rowReader[byte] // copy flags
 	labels []*labelTally
 	looks  []int // ranks at which bounds are evaluated, from hypothesis.Looks
@@ -124,15 +123,15 @@ func (t *tally) groupRanks(c *groupCounts) countedRanks {
 }
 
 // newTally returns a tally with the results that only need the ranks of the rows.
-func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
+func (w *ScoreSet) newTally(copies *copySummary, flags *rowReader[byte]) (*tally, error) {
 	a := &Audit{Audit: result.Audit{Inputs: w.ranks.Rows(), Settings: result.Settings(w.Identity)}, retained: w.retained, used: w.used}
 	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{Name: s.Shard, Rows: s.Rows, Inputs: s.Audited})
 	}
 	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, reasonGroups: map[string]*reasonCounts{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
-	t.ranks, t.copies, t.flags = countedRanks{w.ranks, copies.ranks}, copies, copies.flags.reader()
-	t.registerCopies()
+	t.ranks, t.flags = countedRanks{w.ranks, copies.Ranks}, flags
+	t.registerCopies(copies)
 	if err := t.newLabels(copies); err != nil {
 		return nil, err
 	}
@@ -212,19 +211,14 @@ func (w *ScoreSet) rank(p float64) int { return int(math.Round(p * float64(w.Cal
 
 // registerCopies lists the rows with the most copies in the result. Their keys follow when
 // add reads the rows.
-func (t *tally) registerCopies() {
-	if t.copies.count == 0 {
+func (t *tally) registerCopies(copies *copySummary) {
+	if copies.Count == 0 {
 		return
 	}
-	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count, Near: len(t.copies.near), Between: t.copies.mostBetween()}
-	for i := range t.copies.near {
-		if t.copies.near[i].kind == mirroredCopy {
-			c.Mirrored++
-		}
-	}
-	for _, set := range t.copies.mostCopied {
-		entry := Copied{Inputs: set.count, Keys: make([]string, len(set.rows))}
-		for i, row := range set.rows {
+	c := &Copies{Distinct: t.a.Inputs - copies.Count, Repeated: copies.Count, Near: copies.Near, Mirrored: copies.Mirrored, Between: copies.Between}
+	for _, set := range copies.MostCopied {
+		entry := Copied{Inputs: set.Count, Keys: make([]string, len(set.Rows))}
+		for i, row := range set.Rows {
 			t.pendingKeys = append(t.pendingKeys, pendingKey{row, &entry.Keys[i]})
 		}
 		c.MostCopied = append(c.MostCopied, entry)

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 )
 
 // TestSimulation prints what each stage of an audit of ATTACH_SIMULATE rows costs:
@@ -133,13 +132,13 @@ func simulateDiscoveries(t *testing.T, ranks calibrate.Ranks, total int) {
 // simulateBin finds exact copies in one bin of hashes. It has as many rows as one bin of an
 // audit of total rows. One row in a hundred is a copy.
 func simulateBin(t *testing.T, total int) {
-	done := max(total/hashBins, 1)
+	m := &Merge{set: &ScoreSet{}, size: total}
+	done := max(total/max(minBins, total/binRows), 1)
 	stage(t, "copies: one bin of hashes", done, total, func() (int64, error) {
-		byHash := spill{dir: t.TempDir(), size: hashRecordSize}
-		defer byHash.close()
 		random := rand.New(rand.NewPCG(1, 1))
 		var record [hashRecordSize]byte
-		copies := 0
+		var records []byte
+		copies, found := 0, 0
 		for row := range done {
 			if row%100 > 0 || row == 0 { // else the row is a copy of the one before
 				binary.LittleEndian.PutUint64(record[:], random.Uint64())
@@ -147,24 +146,17 @@ func simulateBin(t *testing.T, total int) {
 			} else {
 				copies++
 			}
-			binary.LittleEndian.PutUint64(record[16:], uint64(row))
-			if err := byHash.add(0, record[:]); err != nil {
-				return 0, err
-			}
+			binary.BigEndian.PutUint64(record[16:], uint64(row))
+			records = append(records, record[:]...)
 		}
-		known, found := map[rowhash.Hash]int{}, 0
-		err := byHash.each(0, func(record []byte) error {
-			if _, again := known[rowhash.Hash(record)]; again {
-				found++
-				return nil
-			}
-			known[rowhash.Hash(record)] = int(binary.LittleEndian.Uint64(record[16:]))
+		err := m.Match(t.Context(), Round{Name: exactRound}, 0, records, func(int, []byte) error {
+			found++
 			return nil
 		})
-		if found != copies {
-			t.Errorf("%d copies, want %d", found, copies)
+		if found != 2*copies {
+			t.Errorf("%d marks of %d copies", found, copies)
 		}
-		return byHash.end, err
+		return int64(len(records)), err
 	})
 }
 
@@ -205,11 +197,10 @@ func simulateParts(t *testing.T, total int) {
 		return 0, err
 	})
 	stage(t, "find exact and near copies", simulatedRows, total, func() (int64, error) {
-		copies, err := joined.findCopies(ctx, dir)
-		if err != nil {
+		m := newMerge(joined, fileRows, dirFiles(dir))
+		if err := m.findCopies(ctx, m.runHere(dir)); err != nil {
 			return 0, err
 		}
-		defer copies.close()
 		return simulatedRows * hashRecordSize, nil
 	})
 	stage(t, "merge: all of this, and write", simulatedRows, total, func() (written int64, err error) {
