@@ -859,7 +859,7 @@ func (a *Audit) addNotes() {
 		add("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
 	}
 	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
-		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. By chance, about 1 in 1,000 inputs has, and more where fit rows lie densely, such as simple pictures of one class. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
+		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 && !a.hasOutliers(a.Shift.LowerIn) {
 		add("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", ofClause(a.Shift.LowerIn), a.Shift.Lower)

@@ -21,11 +21,19 @@ import (
 // row. The ratio of these distances gives the number of dimensions d that the rows fill (Facco
 // et al. 2017). The fraction of rows with a neighbour within a distance is proportional to the
 // d-th power of the distance.
+//
+// One distance for all rows would be too large for dense rows, such as pictures of a simple
+// class. So a copy must also be closer than a fraction of the distance of the reference row to
+// its own neighbours. In a Poisson process of d dimensions, a new row is closer than a fraction
+// f of the distance to the k-th neighbour with probability 1 − (1+f^d)^−k, about k·f^d, whatever
+// the density is.
 type Reference struct {
 	index       *neighbours.Index // index of the scaled finite rows
 	rowNumbers  []int             // row number of each row of the index
 	mean, scale []float64
+	minDistance float64 // rows within this distance are always copies
 	maxDistance float64 // largest distance between copies
+	fraction    float64 // largest distance to a copy, as a fraction of the distance to the row's k-th neighbour
 }
 
 const (
@@ -42,6 +50,9 @@ const (
 	// fraction of the typical distance of two rows. The features that a model computes for an
 	// input change by about this fraction if the other rows of the batch change.
 	minRelativeDistance = 1e-6
+	// ownNeighbours is the number k of the neighbour that shows how dense rows are. A larger one
+	// varies less, but it may lie outside of a small cluster.
+	ownNeighbours = 5
 )
 
 // New copies the finite rows of x, n×h, and estimates the largest distance between copies. It
@@ -75,7 +86,8 @@ func New(ctx context.Context, x blas32.General) (*Reference, error) {
 		}
 	}
 	scaled := r.scaled(rows.Select(x, r.rowNumbers))
-	r.maxDistance = minRelativeDistance * math.Sqrt(2*float64(x.Cols))
+	r.minDistance = minRelativeDistance * math.Sqrt(2*float64(x.Cols))
+	r.maxDistance = r.minDistance
 	if scaled.Rows == 0 {
 		return r, nil
 	}
@@ -115,6 +127,7 @@ func (r *Reference) estimateDistance(ctx context.Context) error {
 	slices.Sort(nearest)
 	dimensions := float64(len(nearest)) / logRatios // Inf if all distances are equal
 	r.maxDistance = max(r.maxDistance, nearest[len(nearest)/2]*min(maxRelativeDistance, math.Pow(Chance, 1/dimensions)))
+	r.fraction = min(maxRelativeDistance, math.Pow(Chance/ownNeighbours, 1/dimensions))
 	return nil
 }
 
@@ -156,9 +169,26 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 		return matches, nil
 	}
 	nearest, err := r.index.Nearest(ctx, r.scaled(x), 1, false)
+	if err != nil {
+		return matches, err
+	}
+	var near, own []int // rows of x near a reference row, and these reference rows
 	for i, list := range nearest {
-		if len(list) > 0 && list[0].Distance <= r.maxDistance {
+		switch {
+		case len(list) == 0 || list[0].Distance > r.maxDistance:
+		case list[0].Distance <= r.minDistance:
 			matches[i] = r.rowNumbers[list[0].Row]
+		default:
+			near, own = append(near, i), append(own, list[0].Row)
+		}
+	}
+	if near == nil {
+		return matches, nil
+	}
+	neighboursOf, err := r.index.Nearest(ctx, rows.Select(r.index.Rows, own), ownNeighbours+1, false) // with the row itself
+	for k, list := range neighboursOf {
+		if i := near[k]; nearest[i][0].Distance <= r.fraction*list[len(list)-1].Distance {
+			matches[i] = r.rowNumbers[own[k]]
 		}
 	}
 	return matches, err

@@ -84,6 +84,54 @@ func TestChance(t *testing.T) {
 	}
 }
 
+// TestDense checks that few independent rows of a dense cluster count as copies, and that
+// slightly disturbed copies are found there.
+func TestDense(t *testing.T) {
+	const dense = 20 // how much closer the rows of the cluster are
+	scatter := func(n int, seed uint64) blas32.General {
+		x := random(n, 8, 8, seed)
+		for i := 0; i < n; i += 5 {
+			for j := range rows.Row(x, i) {
+				rows.Row(x, i)[j] /= dense
+			}
+		}
+		return x
+	}
+	known, others := scatter(2000, 5), scatter(10_000, 6)
+	r := reference(t, known)
+	near, err := r.Like(context.Background(), others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chance := 0
+	for i := 0; i < others.Rows; i += 5 {
+		if near[i] >= 0 {
+			chance++
+		}
+	}
+	if chance > 8 {
+		t.Errorf("%d of %d rows of the cluster are like another by chance", chance, others.Rows/5)
+	}
+	copies, rng := rows.New(400, 8), rand.New(rand.NewPCG(7, 7))
+	for i := range copies.Rows {
+		for j, v := range rows.Row(known, 5*i) {
+			rows.Row(copies, i)[j] = v + float32(1e-3/dense*math.Pow(10, float64(j%5)-2)*rng.NormFloat64())
+		}
+	}
+	if near, err = r.Like(context.Background(), copies); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for i, k := range near {
+		if k == 5*i {
+			found++
+		}
+	}
+	if found < 380 {
+		t.Errorf("%d of 400 copies in the cluster are found", found)
+	}
+}
+
 // TestNotFinite checks that rows that are not finite have no copies.
 func TestNotFinite(t *testing.T) {
 	known, x := random(300, 20, 20, 4), rows.New(2, 20)
