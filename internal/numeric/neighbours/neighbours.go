@@ -23,7 +23,8 @@ import (
 // The search computes squared distances as ‖a‖² + ‖b‖² − 2a·b in float32, after subtracting
 // the mean of the rows. It then computes the distances to the nearest rows from differences in
 // float64. If the distances of two rows agree to a few millionths of their norms, the rows may
-// be swapped.
+// be swapped. Rows of few columns can be so dense that most have such neighbours, so the search
+// computes all their distances from differences.
 type Index struct {
 	Rows         blas32.General // n×h, neither scaled nor centred
 	scale        []float64      // factor that scales each row to norm 1, or nil if rows are not scaled
@@ -80,10 +81,11 @@ func (x *Index) centre(dst, row []float32, scale float64) (squared float64) {
 }
 
 const (
-	rowsAtOnce    = 1024    // largest number of query rows in one matrix product
-	indexedAtOnce = 2048    // largest number of index rows in one matrix product
-	maxElements   = 1 << 20 // largest number of elements of a block of index rows, unless it has only 64 rows
-	maxCandidates = 4 << 20 // largest number of candidates in memory, unless there are only 8 query rows
+	rowsAtOnce       = 1024    // largest number of query rows in one matrix product
+	indexedAtOnce    = 2048    // largest number of index rows in one matrix product
+	maxElements      = 1 << 20 // largest number of elements of a block of index rows, unless it has only 64 rows
+	maxDirectColumns = 2       // largest number of columns whose distances are computed from differences
+	maxCandidates    = 4 << 20 // largest number of candidates in memory, unless there are only 8 query rows
 )
 
 // search is the state of the search for the neighbours of one query row.
@@ -137,6 +139,16 @@ func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeS
 				return err
 			}
 			b.Rows = min(indexBlock, m-j)
+			if h <= maxDirectColumns {
+				inParallel(a.Rows, func(r int) {
+					squares := products[r*b.Rows:][:b.Rows]
+					for i := range squares {
+						squares[i] = float32(x.squaredDistance(&searches[r], j+i))
+					}
+					searches[r].scan(squares, nil, j, k, capacity)
+				})
+				continue
+			}
 			inParallel(b.Rows, func(r int) { x.centre(rows.Row(b, r), rows.Row(x.Rows, j+r), x.scaleOf(j+r)) })
 			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
@@ -148,11 +160,15 @@ func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeS
 }
 
 // scan adds to the candidates those index rows that may be among the k nearest. products
-// are the scalar products of the query row with the index rows from first on.
+// are the scalar products of the query row with the index rows from first on. If squaredNorms is
+// nil, they are the squared distances.
 func (s *search) scan(products []float32, squaredNorms []float64, first, k, capacity int) {
 	limit := s.limit()
 	for j, p := range products {
-		v := s.squaredNorm + squaredNorms[j] - 2*float64(p)
+		v := float64(p)
+		if squaredNorms != nil {
+			v = s.squaredNorm + squaredNorms[j] - 2*v
+		}
 		if v > limit || first+j == s.excluded {
 			continue
 		}
@@ -174,14 +190,15 @@ func (s *search) limit() float64 {
 }
 
 // distance returns the distance of the query row to row j of the index, computed in float64.
-func (x *Index) distance(s *search, j int) float64 {
-	var sum float64
+func (x *Index) distance(s *search, j int) float64 { return math.Sqrt(x.squaredDistance(s, j)) }
+
+func (x *Index) squaredDistance(s *search, j int) (sum float64) {
 	scale := x.scaleOf(j)
 	for i, v := range rows.Row(x.Rows, j) {
 		d := s.scale*float64(s.x[i]) - scale*float64(v)
 		sum += d * d
 	}
-	return math.Sqrt(sum)
+	return sum
 }
 
 // Distances returns the distances of all rows of q to their nearest index row (rank 0), second
@@ -267,12 +284,38 @@ const longSearch, blockOfRows, blocksOpset = 4096, 128, 12
 
 // nearnessGraph writes 2a·b − ‖b‖² for each query row a and index row b. It is largest for the
 // nearest index row. It is smallest for the padding.
+//
+// For few columns it writes −‖a−b‖² instead, column by column: see Index.
 func (x *Index) nearnessGraph(a, bank graph.Tensor, padding int) graph.Tensor {
+	if x.Rows.Cols <= maxDirectColumns {
+		return x.directNearnessGraph(a, padding)
+	}
 	negativeNorms := slices.Repeat([]float64{-math.MaxFloat32}, x.Rows.Rows+padding)
 	for i, n := range x.squaredNorms {
 		negativeNorms[i] = -n
 	}
 	return a.Affine(2, bank, negativeNorms)
+}
+
+func (x *Index) directNearnessGraph(a graph.Tensor, padding int) graph.Tensor {
+	const far = 1e18 // of padding; the square is a finite float32
+	columns, row := make([][]float32, x.Rows.Cols), make([]float32, x.Rows.Cols)
+	for i := range x.Rows.Rows {
+		x.centre(row, rows.Row(x.Rows, i), x.scaleOf(i))
+		for j, v := range row {
+			columns[j] = append(columns[j], v)
+		}
+	}
+	var sum graph.Tensor
+	for j, column := range columns {
+		squares := a.Columns(j, j+1).Sub(append(column, slices.Repeat([]float32{far}, padding)...)).Square()
+		if j == 0 {
+			sum = squares
+		} else {
+			sum = sum.Add(squares)
+		}
+	}
+	return sum.Neg()
 }
 
 func (s *search) finite() bool { return rows.Finite(s.squaredNorm) }

@@ -108,6 +108,27 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// TestDense checks that rows that lie densely on a line, of one or two columns, find themselves.
+func TestDense(t *testing.T) {
+	for h := 1; h <= 2; h++ {
+		x, r := rows.New(40_000, h), rand.New(rand.NewPCG(8, 9))
+		for i := range x.Rows {
+			for j := range h {
+				rows.Row(x, i)[j] = float32(30 + math.Pow(.001, float64(j))*r.NormFloat64())
+			}
+		}
+		nearest, err := neighbours.New(x, false).Nearest(t.Context(), rows.Slice(x, 0, 100), 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, list := range nearest {
+			if list[0].Distance != 0 {
+				t.Errorf("%d columns: row %d is %v from row %d", h, i, list[0].Distance, list[0].Row)
+			}
+		}
+	}
+}
+
 func TestIndexNotFinite(t *testing.T) {
 	x, q := randomRows(20, 3, 1), randomRows(4, 3, 2)
 	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
@@ -156,7 +177,13 @@ func TestSearchesReuseMemory(t *testing.T) {
 // TestDistancesGraph checks a graph that searches many rows in blocks. A row of the queries is
 // not finite.
 func TestDistancesGraph(t *testing.T) {
-	const n, h = 4300, 3 // not a multiple of the length of a block
+	for h := 1; h <= 3; h++ {
+		testDistancesGraph(t, h)
+	}
+}
+
+func testDistancesGraph(t *testing.T, h int) {
+	const n = 4300 // not a multiple of the length of a block
 	x := neighbours.New(randomRows(n, h, 1), false)
 	q := randomRows(20, h, 2)
 	q.Data[3*q.Stride] = float32(math.NaN())
@@ -182,7 +209,7 @@ func TestDistancesGraph(t *testing.T) {
 	for i := range q.Rows {
 		rowsOfQ = append(rowsOfQ, rows.Row(q, i)...)
 	}
-	input, err := ort.NewTensor([]int64{int64(q.Rows), h}, rowsOfQ)
+	input, err := ort.NewTensor([]int64{int64(q.Rows), int64(h)}, rowsOfQ)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +228,7 @@ func TestDistancesGraph(t *testing.T) {
 		all := bruteForce(x.Rows, q, i, false, false)
 		for k, got := range []float64{nearest[i], both[2*i], both[2*i+1]} {
 			if want := all[[]int{0, 2, 0}[k]].Distance; math.Abs(got-want) > 1e-5*want {
-				t.Errorf("row %d: distance %v, not %v", i, got, want)
+				t.Errorf("%d columns, row %d: distance %v, not %v", h, i, got, want)
 			}
 		}
 	}
