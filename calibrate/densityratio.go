@@ -14,6 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
 	"github.com/attach-uncertainty/attach/internal/numeric/logistic"
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
 const (
@@ -29,6 +30,8 @@ const (
 	// ratioLimit bounds ratios to 1/ratioLimit … ratioLimit. Larger ratios would give a few
 	// rows all the weight.
 	ratioLimit = 50
+	// outlierLimit bounds the values that ratios are estimated from: see limitOutliers.
+	outlierLimit = 10
 	// minEffectiveSampleSize is the smallest number of rows that weighted rows may be worth.
 	// With fewer rows, many intervals are infinite, and coverage is left to chance.
 	minEffectiveSampleSize = 30
@@ -49,7 +52,7 @@ type DensityRatio struct {
 // mean weight of the target rows.
 //
 // A penalised logistic regression tells the two kinds of rows apart by the first principal
-// components of standardised features. Its odds, divided by the ratio of the numbers of rows,
+// components of standardised features, without the size of extreme values. Its odds, divided by the ratio of the numbers of rows,
 // estimate the ratio of densities. They are not calibrated on held-out rows: this would shrink
 // them, and coverage would be too low. Without a shift, the odds of few rows differ from 1 by
 // chance, which does not lower coverage.
@@ -68,6 +71,7 @@ func NewDensityRatio(ctx context.Context, calibration, target blas32.General) (D
 	if err := rows.CheckFinite("features", all); err != nil {
 		return DensityRatio{}, nil, err
 	}
+	limitOutliers(all)
 	scaling := rows.NewScaling(all)
 	x, components, err := project(ctx, scaling.Apply(all), min(max(min(n, m)/ratioRows, 1), ratioComponents, all.Cols))
 	if err != nil {
@@ -131,6 +135,29 @@ func stack(a, b blas32.General) blas32.General {
 		}
 	}
 	return all
+}
+
+// limitOutliers moves each value to within outlierLimit times the distance from the median of its
+// column that 99 % of the values have. One broken value would otherwise be most of the deviation
+// of its column, and hide a shift of all other rows.
+func limitOutliers(x blas32.General) {
+	values := make([]float64, x.Rows)
+	for j := range x.Cols {
+		column := func(set func(v float64) float64) {
+			for i := range values {
+				values[i] = set(float64(rows.Row(x, i)[j]))
+			}
+		}
+		column(func(v float64) float64 { return v })
+		median := quantile.Select(values, len(values)/2)
+		column(func(v float64) float64 { return math.Abs(v - median) })
+		limit := outlierLimit * quantile.Select(values, len(values)*99/100)
+		for i := range x.Rows {
+			if v := &rows.Row(x, i)[j]; limit > 0 {
+				*v = float32(min(max(float64(*v), median-limit), median+limit))
+			}
+		}
+	}
 }
 
 // project returns the first k principal components of the rows of x, whose columns have mean

@@ -142,6 +142,29 @@ func TestDensityRatioWithoutShift(t *testing.T) {
 }
 
 // TestDensityRatioErrors checks rows that give no useful ratio.
+// TestDensityRatioOutlier checks that one broken value, of a target row or of a calibration row,
+// hides no shift.
+func TestDensityRatioOutlier(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	x, target := tilted(r, 2000, 4, 0), tilted(r, 1000, 4, 1)
+	clean, _, err := NewDensityRatio(t.Context(), x, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, broken := range map[string]blas32.General{"calibration": x, "target": target} {
+		value := broken.Data[4*7]
+		broken.Data[4*7] = 1e30
+		got, _, err := NewDensityRatio(t.Context(), x, target)
+		broken.Data[4*7] = value
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := clean.Coefficients[0], got.Coefficients[0]; b < .8*a || b > 1.1*a {
+			t.Errorf("with a broken value of a %s row, the coefficient is %v, not %v", name, b, a)
+		}
+	}
+}
+
 func TestDensityRatioErrors(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	x, infinite := tilted(r, 100, 2, 0), tilted(r, 100, 2, 0)
