@@ -26,7 +26,7 @@ var Targets = experiment.Experiment{
 	Doc:    "wrong targets that audits of regressors find, and how many of these are right",
 	Shared: []string{"data", "models", "sets", "seeds", "out", "ort-lib"},
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
-		experiment.Redefine(flags, "seeds", "300", "number of random draws")
+		experiment.Redefine(flags, "seeds", "500", "number of random draws")
 		written := flags.Int("draws", 20, "number of draws that compare.py gets, in the folder draws")
 		seed := flags.Uint64("seed", 0, "seed of the rows drawn")
 		return func(ctx context.Context) error { return runTargets(ctx, s, *seed, *written) }
