@@ -32,6 +32,7 @@ func registerTypes() {
 	register.DoFn4x1[context.Context, int, func(*string) bool, func(int, string), error](&combineFn{})
 	register.Emitter2[int, string]()
 	register.Iter1[string]()
+	registerMergeTypes()
 }
 
 // scoreFn is the first step of the pipeline. It scores shards and writes their parts to a
@@ -317,6 +318,15 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 		return nil
 	}
 	return e.get(ctx, partsFolder, "", func(string) bool { return true }, localParts)
+}
+
+// Merger returns the workers, which merge large audits. If -o is a URL, it returns nil.
+func (e *pipeline) Merger(dir string) (audit.Workers, error) {
+	if e.cloud != "" {
+		return nil, nil
+	}
+	dir, err := filepath.Abs(dir)
+	return mergeWorkers{sharedFolder{e.storage, dir}}, err
 }
 
 // runJob runs a pipeline that scores shards, and reports its progress.

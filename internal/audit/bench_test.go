@@ -39,7 +39,7 @@ func BenchmarkManyParts(b *testing.B) {
 		}
 	}
 	open := func() (files []*File) {
-		files, errs := OpenFiles(context.Background(), paths)
+		files, errs := OpenFiles(context.Background(), paths, true)
 		if err := cmp.Or(errs...); err != nil {
 			b.Fatal(err)
 		}

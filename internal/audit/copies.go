@@ -129,13 +129,19 @@ func (m *Merge) findCopies(ctx context.Context, run func(context.Context, Round)
 	if err := m.joinNear(ctx, bands); err != nil {
 		return err
 	}
-	if !copied && len(m.near) == 0 {
-		return nil
-	}
-	if err := run(ctx, Round{Name: flagRound}); err != nil {
+	if err := m.share(ctx, nearFile, m.near); err != nil {
 		return err
 	}
-	return m.sumCopies(ctx)
+	m.copies = copySummary{Ranks: m.set.ranks, Labels: m.set.labels}
+	if copied || len(m.near) > 0 {
+		if err := run(ctx, Round{Name: flagRound}); err != nil {
+			return err
+		}
+		if err := m.sumCopies(ctx); err != nil {
+			return err
+		}
+	}
+	return m.share(ctx, summaryFile, m.copies)
 }
 
 func decodeMark(record []byte) mark {
@@ -150,8 +156,8 @@ func encodeMark(row int, m mark) []byte {
 
 // scatterHashes sends the hash of each row of a partition.
 func (m *Merge) scatterHashes(ctx context.Context, partition int, send func(bin int, record []byte) error) error {
-	w := m.partitions[partition]
-	return w.eachBlock(ctx, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
+	w := m.set
+	return m.eachBlock(ctx, partition, w.columns().subset([]string{"input_hash", "p_value"}), func(b block) error {
 		hashes, p := b.texts("input_hash"), b.numbers("p_value")
 		var record [hashRecordSize]byte
 		for i := range b.n {
@@ -222,7 +228,7 @@ func (m *Merge) openMarks(ctx context.Context, partition int) (r *marks, err err
 		}
 	}
 	slices.Sort(r.firsts)
-	r.exact, err = openRows(ctx, m.files, fileName(exactRound, partition), markRecordSize, decodeMark)
+	r.exact, err = openRows(ctx, m.files, m.fileName(exactRound, partition), markRecordSize, decodeMark)
 	return r, err
 }
 
@@ -248,7 +254,7 @@ func (r *marks) close() { r.exact.close() }
 // scatterCopies sends the copies of a partition, and the rows that they copy, by the first row of
 // their group. It also counts the copies by pair of files.
 func (m *Merge) scatterCopies(ctx context.Context, partition int, send func(bin int, record []byte) error) error {
-	w := m.partitions[partition]
+	w := m.set
 	read, err := m.openMarks(ctx, partition)
 	if err != nil {
 		return err
@@ -269,7 +275,7 @@ func (m *Merge) scatterCopies(ctx context.Context, partition int, send func(bin 
 		columns = append(columns, w.labelColumn("label_p_value", list), given)
 	}
 	between := newPairCounts(w.fileStarts())
-	err = w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
+	err = m.eachBlock(ctx, partition, w.columns().subset(columns), func(b block) error {
 		marks, err := read.of(b.row, b.n)
 		if err != nil {
 			return err
@@ -311,7 +317,7 @@ func (m *Merge) scatterCopies(ctx context.Context, partition int, send func(bin 
 	if err != nil {
 		return err
 	}
-	return m.put(ctx, fileName(pairFile, partition), between.list)
+	return m.put(ctx, m.fileName(pairFile, partition), between.list)
 }
 
 // hashName returns a number that is equal for equal names, and in practice differs for others.
@@ -344,7 +350,7 @@ func (m *Merge) matchCopies(ctx context.Context, bin int, records [][]byte, send
 		records = records[n:]
 	}
 	found.MostCopied = keepMost(found.MostCopied)
-	return m.put(ctx, fileName(binFile, bin), found)
+	return m.put(ctx, m.fileName(binFile, bin), found)
 }
 
 // flagGroup flags the copies of a group, given its rows in order.
@@ -395,7 +401,7 @@ func (m *Merge) openFlags(ctx context.Context, partition int) (*rowReader[byte],
 	if m.copies.Count == 0 { // there was no flagRound
 		return &rowReader[byte]{close: func() {}}, nil
 	}
-	return openRows(ctx, m.files, fileName(flagRound, partition), flagRecordSize, func(record []byte) byte { return record[0] })
+	return openRows(ctx, m.files, m.fileName(flagRound, partition), flagRecordSize, func(record []byte) byte { return record[0] })
 }
 
 // sumCopies sets m.copies from the counts of all bins and partitions.
@@ -411,7 +417,7 @@ func (m *Merge) sumCopies(ctx context.Context) error {
 	}
 	for bin := range m.bins {
 		var found binCopies
-		if err := m.get(ctx, fileName(binFile, bin), &found); err != nil {
+		if err := m.get(ctx, m.fileName(binFile, bin), &found); err != nil {
 			return err
 		}
 		s.Count += found.Count
@@ -428,7 +434,7 @@ func (m *Merge) sumCopies(ctx context.Context) error {
 	between := newPairCounts(m.set.fileStarts())
 	for i := range m.partitions {
 		var list []filePair
-		if err := m.get(ctx, fileName(pairFile, i), &list); err != nil {
+		if err := m.get(ctx, m.fileName(pairFile, i), &list); err != nil {
 			return err
 		}
 		for _, p := range list {

@@ -105,6 +105,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("%d copies, want %d", found.copies.Count, row-len(keys))
 	}
 	out, a := finishAudit(t, list)
+	checkPartitions(t, list, a)
 	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.copies.Count || len(a.Copies.MostCopied) != maxMostCopied {
 		t.Fatalf("%+v", a.Copies)
 	}

@@ -39,24 +39,24 @@ func compareGroups(a, b Group) int {
 func (t *tally) folders() []Group {
 	sums, largest := map[string]*groupCounts{}, map[string]int{}
 	for key, c := range t.groups {
-		for at := key.name; key.kind == folderKind && at != ""; at = parentFolder(at) {
+		for at := key.Name; key.Kind == folderKind && at != ""; at = parentFolder(at) {
 			sum := sums[at]
 			if sum == nil {
-				sum = &groupCounts{name: at, withTarget: make([]int, len(c.withTarget)), covered: make([]int, len(c.covered)), labels: make([]labelCounts, len(c.labels))}
+				sum = &groupCounts{Name: at, WithTarget: make([]int, len(c.WithTarget)), Covered: make([]int, len(c.Covered)), Labels: make([]labelCounts, len(c.Labels))}
 				sums[at] = sum
 			}
-			sum.rows += c.rows
-			sum.discovered += c.discovered
-			sum.unusual += c.unusual
-			sum.fitDuplicates += c.fitDuplicates
-			for k := range c.withTarget {
-				sum.withTarget[k] += c.withTarget[k]
-				sum.covered[k] += c.covered[k]
+			sum.Rows += c.Rows
+			sum.Discovered += c.Discovered
+			sum.Unusual += c.Unusual
+			sum.FitDuplicates += c.FitDuplicates
+			for k := range c.WithTarget {
+				sum.WithTarget[k] += c.WithTarget[k]
+				sum.Covered[k] += c.Covered[k]
 			}
-			for list, l := range c.labels {
-				sum.labels[list].rows += l.rows
-				sum.labels[list].discoveries += l.discoveries
-				sum.labels[list].errors += l.errors
+			for list, l := range c.Labels {
+				sum.Labels[list].Rows += l.Rows
+				sum.Labels[list].Discoveries += l.Discoveries
+				sum.Labels[list].errors += l.errors
 			}
 			for way, outliers := range c.outlierPair {
 				sum.outlierPair[way] += outliers
@@ -65,15 +65,15 @@ func (t *tally) folders() []Group {
 	}
 	for name, sum := range sums {
 		parent := parentFolder(name)
-		largest[parent] = max(largest[parent], sum.rows)
+		largest[parent] = max(largest[parent], sum.Rows)
 	}
 	var list []Group
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		sum := sums[name]
-		if sum.rows == largest[name] {
+		if sum.Rows == largest[name] {
 			continue // its only sub-folder has the same inputs
 		}
-		if sum.outliers = min(sum.outlierPair[0], sum.outlierPair[1]); sum.rows == t.a.Inputs {
+		if sum.outliers = min(sum.outlierPair[0], sum.outlierPair[1]); sum.Rows == t.a.Inputs {
 			sum.outliers = t.a.Outliers
 		}
 		list = append(list, sum.group(folderKind))

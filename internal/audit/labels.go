@@ -237,10 +237,10 @@ type labelTally struct {
 }
 
 // suspicion orders rows by how suspicious their labels are.
-type suspicion struct{ p, score float64 }
+type suspicion struct{ P, Score float64 }
 
 func (s suspicion) compare(other suspicion) int {
-	return cmp.Or(cmp.Compare(s.p, other.p), cmp.Compare(other.score, s.score))
+	return cmp.Or(cmp.Compare(s.P, other.P), cmp.Compare(other.Score, s.Score))
 }
 
 // newLabelTally returns a tally with the results that only need ranks. all and distinct are
@@ -514,10 +514,10 @@ func (t *tally) setLabels(r *Row, b block, i int) {
 
 // labelCounts holds the counts of the labels of a group.
 type labelCounts struct {
-	rows, discoveries int
+	Rows, Discoveries int
 	errors            int // lower bound on the number of wrong labels
 	// looks counts rows by their part and their look, for all rows and for distinct rows.
-	looks [2]map[[2]int]int
+	Looks [2]map[[2]int]int
 }
 
 // add counts a row. A copy equals an earlier row of the group, in content and label.
@@ -525,16 +525,16 @@ func (c *labelCounts) add(g givenRank, isCopy bool) {
 	if g.part < 0 {
 		return
 	}
-	c.rows++
+	c.Rows++
 	if g.discovery {
-		c.discoveries++
+		c.Discoveries++
 	}
-	for way := range c.looks {
-		if c.looks[way] == nil {
-			c.looks[way] = map[[2]int]int{}
+	for way := range c.Looks {
+		if c.Looks[way] == nil {
+			c.Looks[way] = map[[2]int]int{}
 		}
 		if way == 0 || !isCopy {
-			c.looks[way][[2]int{g.part, g.look}]++
+			c.Looks[way][[2]int{g.part, g.look}]++
 		}
 	}
 }
@@ -542,8 +542,8 @@ func (c *labelCounts) add(g givenRank, isCopy bool) {
 // boundLabelErrors bounds the number of wrong labels of each group.
 func (t *tally) boundLabelErrors() {
 	for _, c := range t.groups {
-		for list := range c.labels {
-			c.labels[list].errors = t.labels[list].errorsIn(c.labels[list])
+		for list := range c.Labels {
+			c.Labels[list].errors = t.labels[list].errorsIn(c.Labels[list])
 		}
 	}
 }
@@ -552,7 +552,7 @@ func (t *tally) boundLabelErrors() {
 // tally.groupRanks, ranks between two looks count as the higher one.
 func (t *labelTally) errorsIn(c labelCounts) int {
 	var total [2]int
-	for way, counts := range c.looks {
+	for way, counts := range c.Looks {
 		parts := map[int]calibrate.Ranks{}
 		for at, count := range counts {
 			part, look := at[0], at[1]
@@ -619,7 +619,7 @@ func (w *ScoreSet) discoveryColumns(a *Audit, b block) map[string]func(i int) bo
 
 // worstLabel returns how suspicious the label of row i is, or the most suspicious of its targets.
 func (w *ScoreSet) worstLabel(a *Audit, b block, i int) suspicion {
-	worst := suspicion{p: math.Inf(1)}
+	worst := suspicion{P: math.Inf(1)}
 	for list, l := range a.labels {
 		if part, rank, err := w.labelOf(b, list, i); err == nil && part >= 0 {
 			s := suspicion{l.pValue(part, rank), b.numbers(w.labelColumn("label_score", list))[i]}

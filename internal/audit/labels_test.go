@@ -138,7 +138,9 @@ func TestWrongLabels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir, a := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
+		whole := scoreFiles(t, s, all, names, noCuts)
+		dir, a := finishAudit(t, whole)
+		checkPartitions(t, whole, a)
 		list := scoreFiles(t, s, all, names, func(n int) []int { return []int{40, n / 20 * 10} })
 		slices.Reverse(list)
 		other, _ := finishAudit(t, list)
@@ -305,6 +307,7 @@ func TestWrongTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, a := finishAudit(t, list)
+	checkPartitions(t, list, a)
 	l := a.LabelErrors[0]
 	if l.Labelled != 399 || l.Discoveries < 35 || l.Discoveries > 50 || l.Errors < 25 || l.Errors > 40 {
 		t.Errorf("%d of %d, %d errors at least", l.Discoveries, l.Labelled, l.Errors)

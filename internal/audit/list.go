@@ -70,7 +70,7 @@ func (w *ScoreSet) List(ctx context.Context, a *Audit, s Selection, use func(row
 			if s.LabelErrors {
 				return w.worstLabel(a, b, i)
 			}
-			return suspicion{score: scores[i]}
+			return suspicion{Score: scores[i]}
 		}
 		wrong := func(i int) bool {
 			for name, found := range discovered {

@@ -313,6 +313,9 @@ type Output struct {
 	// Page writes report.html. Note is the content of run.json.
 	Page func(w io.Writer, a *Audit) error
 	Note any
+	// Workers merge the rows if there are several partitions, unless it is nil. They share the
+	// folder Dir.
+	Workers Workers
 	// FileRows is the largest number of rows of a partition, and so of a file of scores. More
 	// rows are written to a folder of files, and so are their copies. The default is 8,388,608.
 	FileRows int
@@ -334,24 +337,11 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 	if err := os.MkdirAll(to.Dir, 0o777); err != nil {
 		return nil, err
 	}
-	remove, err := joined.compact(ctx, to.Dir, manyFiles())
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	temporary, err := os.MkdirTemp(to.Dir, ".attach-*.tmp")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(temporary)
-	m := newMerge(joined, cmp.Or(to.FileRows, fileRows), dirFiles(temporary))
-	if err := m.findCopies(ctx, m.runHere(temporary)); err != nil {
-		return nil, interrupted(ctx, err)
-	}
 	header, err := json.Marshal(joined.header())
 	if err != nil {
 		return nil, err
 	}
+	m := newMerge(joined, cmp.Or(to.FileRows, fileRows), nil)
 	tableOf := func(name string, columns *columns) *table {
 		return &table{ctx: ctx, path: filepath.Join(to.Dir, name), columns: columns, sum: checksum(header), files: make([]*atomicfile.File, len(m.partitions))}
 	}
@@ -359,7 +349,12 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 	scores.header = header
 	defer scores.abort()
 	defer duplicates.abort()
-	if a, err = m.results(ctx, &tables{scores, duplicates}); err != nil {
+	if to.Workers != nil && len(m.partitions) > 1 {
+		a, err = m.there(ctx, to.Workers, header, files, to.Dir)
+	} else {
+		a, err = m.here(ctx, to.Dir, &tables{scores, duplicates})
+	}
+	if err != nil {
 		return nil, interrupted(ctx, err)
 	}
 	var others []*atomicfile.File
@@ -382,6 +377,26 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 		return nil, interrupted(ctx, err)
 	}
 	return a, nil
+}
+
+// here merges the rows on this machine.
+func (m *Merge) here(ctx context.Context, dir string, to *tables) (*Audit, error) {
+	remove, err := m.set.compact(ctx, dir, manyFiles())
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	m.partitions = m.set.partitions(m.size)
+	temporary, err := os.MkdirTemp(dir, ".attach-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temporary)
+	m.files = dirFiles(temporary)
+	if err := m.findCopies(ctx, m.runHere(temporary)); err != nil {
+		return nil, err
+	}
+	return m.results(ctx, to)
 }
 
 // interrupted returns the reason why ctx ended, or err if it has not.

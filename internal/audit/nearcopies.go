@@ -376,13 +376,12 @@ const (
 // eachSketch calls the function use for the sketch of each row of a partition that is no exact
 // copy.
 func (m *Merge) eachSketch(ctx context.Context, partition int, use func(row int, s *sketch) error) error {
-	w := m.partitions[partition]
 	read, err := m.openMarks(ctx, partition)
 	if err != nil {
 		return err
 	}
 	defer read.close()
-	return w.eachBlock(ctx, w.columns().subset([]string{sketchColumn}), func(b block) error {
+	return m.eachBlock(ctx, partition, m.set.columns().subset([]string{sketchColumn}), func(b block) error {
 		marks, err := read.of(b.row, b.n)
 		if err != nil {
 			return err
@@ -426,7 +425,7 @@ func (m *Merge) countSketches(ctx context.Context, partition int, copied bool) e
 	if err != nil {
 		return err
 	}
-	return m.put(ctx, fileName(sketchFile, partition), found)
+	return m.put(ctx, m.fileName(sketchFile, partition), found)
 }
 
 // indexSketches sets m.indices from the counts of all partitions. It reports whether any row is an
@@ -435,7 +434,7 @@ func (m *Merge) indexSketches(ctx context.Context) (copied bool, err error) {
 	all := map[[2]byte]*sketchCounts{}
 	for i := range m.partitions {
 		var found sketchShapes
-		if err := m.get(ctx, fileName(sketchFile, i), &found); err != nil {
+		if err := m.get(ctx, m.fileName(sketchFile, i), &found); err != nil {
 			return false, err
 		}
 		copied = copied || found.Copied
@@ -446,11 +445,16 @@ func (m *Merge) indexSketches(ctx context.Context) (copied bool, err error) {
 			all[shape].merge(c)
 		}
 	}
+	m.setIndices(all)
+	return copied, m.share(ctx, shapesFile, sketchShapes{Counts: all})
+}
+
+// setIndices sets m.indices from the counts of all rows.
+func (m *Merge) setIndices(all map[[2]byte]*sketchCounts) {
 	m.indices = map[[2]byte]sketchIndex{}
 	for shape, c := range all {
 		m.indices[shape] = c.index(shape[0], shape[1])
 	}
-	return copied, nil
 }
 
 // scatterSketches sends the sketches of a partition by their buckets in a band.
@@ -506,7 +510,7 @@ func (m *Merge) joinNear(ctx context.Context, bands int) error {
 	for i := range m.partitions {
 		var pairs []byte
 		for band := range bands {
-			paths, release, err := m.files.Local(ctx, fileName(nearBand(band), i))
+			paths, release, err := m.files.Local(ctx, m.fileName(nearBand(band), i))
 			if err != nil {
 				return err
 			}

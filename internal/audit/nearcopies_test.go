@@ -278,6 +278,7 @@ func TestNearCopiesOfShards(t *testing.T) {
 		parts = append(parts, f)
 	}
 	merged, _ := finishAudit(t, parts)
+	checkPartitions(t, parts, a)
 	for _, name := range []string{Scores, Duplicates, "audit.json"} {
 		first, err1 := os.ReadFile(filepath.Join(dir, name))
 		second, err2 := os.ReadFile(filepath.Join(merged, name))
@@ -301,7 +302,9 @@ func TestDuplicatesNameFitRows(t *testing.T) {
 		}
 		return fit.Features, keys, nil
 	}
-	dir, _ := finishAudit(t, scoreFiles(t, s, map[string]ood.Batch{"a.npz": fit}, []string{"a.npz"}, noCuts))
+	list := scoreFiles(t, s, map[string]ood.Batch{"a.npz": fit}, []string{"a.npz"}, noCuts)
+	dir, a := finishAudit(t, list)
+	checkPartitions(t, list, a)
 	file, err := pq.Open(filepath.Join(dir, Duplicates))
 	if err != nil {
 		t.Fatal(err)

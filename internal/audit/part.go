@@ -298,17 +298,20 @@ func openFolder(path string) (most *File, err error) {
 // headers need about twice as much memory.
 const maxKeptHeaders = 1 << 27
 
-// OpenFiles opens several files of scores at once, and reads all of their rows. For each path,
+// OpenFiles opens several files of scores at once. If check is true, it reads all of their rows. For each path,
 // either the element of files is nil or that of errs is. Join need not read most headers again,
 // because OpenFiles keeps as many as fit into bounded memory.
-func OpenFiles(ctx context.Context, paths []string) (files []*File, errs []error) {
+func OpenFiles(ctx context.Context, paths []string, check bool) (files []*File, errs []error) {
 	files, errs = make([]*File, len(paths)), make([]error, len(paths))
 	var kept atomic.Int64
 	inParallel(len(paths), func(i int) error {
 		h, size, err := readHeader(paths[i])
 		if err == nil {
 			f := &File{path: paths[i], Identity: h.Identity, Ranges: h.Ranges}
-			if err = f.Check(ctx); err == nil {
+			if check {
+				err = f.Check(ctx)
+			}
+			if err == nil {
 				files[i] = f
 				if kept.Add(int64(size)) <= maxKeptHeaders {
 					f.header = h

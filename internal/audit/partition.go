@@ -36,17 +36,41 @@ func (w *ScoreSet) partitions(size int) (all []*ScoreSet) {
 // tables holds the tables that a merge writes.
 type tables struct{ scores, duplicates *table }
 
+// tableFiles holds the files of a partition.
+type tableFiles struct{ scores, duplicates *tableFile }
+
+// create begins the files of a partition.
+func (t *tables) create(partition int) (files tableFiles, err error) {
+	if files.scores, err = t.scores.create(partition); err == nil {
+		files.duplicates, err = t.duplicates.create(partition)
+	}
+	return files, err
+}
+
 // results returns the results of the set, from those of its partitions. It writes the rows of
 // each partition to a file of each table, unless to is nil.
 func (m *Merge) results(ctx context.Context, to *tables) (*Audit, error) {
 	tallies := make([]*tally, len(m.partitions))
 	err := inParallel(len(m.partitions), func(i int) (err error) {
-		tallies[i], err = m.tally(ctx, i, to)
+		var files *tableFiles
+		if to != nil {
+			created, err := to.create(i)
+			if err != nil {
+				return err
+			}
+			files = &created
+		}
+		tallies[i], err = m.tally(ctx, i, files)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	return mergeTallies(ctx, tallies)
+}
+
+// mergeTallies returns the results of all partitions.
+func mergeTallies(ctx context.Context, tallies []*tally) (*Audit, error) {
 	for i, later := range tallies[1:] {
 		if err := tallies[0].merge(later); err != nil {
 			return nil, err
@@ -56,44 +80,36 @@ func (m *Merge) results(ctx context.Context, to *tables) (*Audit, error) {
 	return tallies[0].finish(ctx)
 }
 
-// tally counts the rows of a partition. It writes them to a file of each table, unless to is nil.
-func (m *Merge) tally(ctx context.Context, partition int, to *tables) (*tally, error) {
-	w := m.partitions[partition]
+// tally counts the rows of a partition. It writes them to files, unless to is nil.
+func (m *Merge) tally(ctx context.Context, partition int, to *tableFiles) (*tally, error) {
 	flags, err := m.openFlags(ctx, partition)
 	if err != nil {
 		return nil, err
 	}
 	defer flags.close()
-	t, err := w.newTally(&m.copies, flags)
+	t, err := m.partitions[partition].newTally(&m.copies, flags)
 	if err != nil {
 		return nil, err
 	}
+	columns := m.set.columns()
 	if to == nil {
-		return t, w.eachBlock(ctx, w.columns(), t.add)
+		return t, m.eachBlock(ctx, partition, columns, t.add)
 	}
 	marks, err := m.openMarks(ctx, partition)
 	if err != nil {
 		return nil, err
 	}
 	defer marks.close()
-	scores, err := to.scores.create(partition)
-	if err != nil {
-		return nil, err
-	}
-	duplicates, err := to.duplicates.create(partition)
-	if err != nil {
-		return nil, err
-	}
-	err = w.eachBlock(ctx, w.columns(), func(b block) error {
-		discovered := w.discoveryColumns(t.a, b) // they are known only after all rows were scored
+	err = m.eachBlock(ctx, partition, columns, func(b block) error {
+		discovered := m.set.discoveryColumns(t.a, b) // they are known only after all rows were scored
 		for i := range b.n {
-			if err := scores.copyRow(b, i, discovered); err != nil {
+			if err := to.scores.copyRow(b, i, discovered); err != nil {
 				return err
 			}
 		}
 		marked, err := marks.of(b.row, b.n)
 		if err == nil {
-			err = m.writeCopies(duplicates.writer, b, marked)
+			err = m.writeCopies(to.duplicates.writer, b, marked)
 		}
 		if err != nil {
 			return err
@@ -103,7 +119,7 @@ func (m *Merge) tally(ctx context.Context, partition int, to *tables) (*tally, e
 	if err != nil {
 		return nil, err
 	}
-	return t, cmp.Or(scores.end(), duplicates.end())
+	return t, cmp.Or(to.scores.end(), to.duplicates.end())
 }
 
 // merge adds the counts of the rows after those of t.
@@ -149,12 +165,12 @@ func (t *tally) merge(later *tally) error {
 			t.groups[key] = other
 		}
 	}
-	for _, other := range slices.SortedFunc(maps.Values(later.reasonGroups), func(a, b *reasonCounts) int { return a.order - b.order }) {
+	for _, other := range slices.SortedFunc(maps.Values(later.reasonGroups), func(a, b *reasonCounts) int { return a.Order - b.Order }) {
 		switch c, ok := t.reasonGroups[other.Reasons]; {
 		case ok:
 			c.merge(other)
 		case len(t.reasonGroups) < maxCountedGroups || other.Reasons == "":
-			other.order = len(t.reasonGroups)
+			other.Order = len(t.reasonGroups)
 			t.reasonGroups[other.Reasons] = other
 		}
 	}
@@ -163,21 +179,21 @@ func (t *tally) merge(later *tally) error {
 
 // merge adds the counts of rows of a group after those of c.
 func (c *groupCounts) merge(later *groupCounts) {
-	c.rows += later.rows
-	c.discovered += later.discovered
-	c.unusual += later.unusual
-	c.fitDuplicates += later.fitDuplicates
-	c.distinct += later.distinct
-	for way := range c.lookCounts {
-		addCounts(c.lookCounts[way], later.lookCounts[way])
+	c.Rows += later.Rows
+	c.Discovered += later.Discovered
+	c.Unusual += later.Unusual
+	c.FitDuplicates += later.FitDuplicates
+	c.Distinct += later.Distinct
+	for way := range c.LookCounts {
+		addCounts(c.LookCounts[way], later.LookCounts[way])
 	}
-	addCounts(c.withTarget, later.withTarget)
-	addCounts(c.covered, later.covered)
-	for list := range c.labels {
-		c.labels[list].merge(&later.labels[list])
+	addCounts(c.WithTarget, later.WithTarget)
+	addCounts(c.Covered, later.Covered)
+	for list := range c.Labels {
+		c.Labels[list].merge(&later.Labels[list])
 	}
-	if c.counterpart != later.counterpart {
-		c.counterpart = groupKey{}
+	if c.Counterpart != later.Counterpart {
+		c.Counterpart = groupKey{}
 	}
 }
 
@@ -189,15 +205,15 @@ func addCounts(to, from []int) {
 
 // merge adds the counts of other rows.
 func (c *labelCounts) merge(other *labelCounts) {
-	c.rows += other.rows
-	c.discoveries += other.discoveries
-	for way, looks := range other.looks {
-		if c.looks[way] == nil {
-			c.looks[way] = looks
+	c.Rows += other.Rows
+	c.Discoveries += other.Discoveries
+	for way, looks := range other.Looks {
+		if c.Looks[way] == nil {
+			c.Looks[way] = looks
 			continue
 		}
 		for at, n := range looks {
-			c.looks[way][at] += n
+			c.Looks[way][at] += n
 		}
 	}
 }

@@ -51,9 +51,9 @@ type pendingKey struct {
 
 // groupKey identifies a group. The zero value identifies none, because shards have names.
 type groupKey struct {
-	kind  int
-	class int
-	name  string
+	Kind  int
+	Class int
+	Name  string
 }
 
 // Kinds returns the kinds of groups, in the order of audit.json.
@@ -70,29 +70,29 @@ const (
 
 // groupCounts holds the counts of a group.
 type groupCounts struct {
-	name                string
-	rows, discovered    int
-	unusual             int      // number of rows with a reason
-	fitDuplicates       int      // number of rows near a fit row
-	distinct            int      // number of rows that are not copies of an earlier row of the group
-	lookCounts          [2][]int // numbers of rows by lookIndex, for all rows and for distinct rows
-	withTarget, covered []int    // number of rows, per target
-	labels              []labelCounts
+	Name                string
+	Rows, Discovered    int
+	Unusual             int      // number of rows with a reason
+	FitDuplicates       int      // number of rows near a fit row
+	Distinct            int      // number of rows that are not copies of an earlier row of the group
+	LookCounts          [2][]int // numbers of rows by lookIndex, for all rows and for distinct rows
+	WithTarget, Covered []int    // number of rows, per target
+	Labels              []labelCounts
 	outlierPair         [2]int // bounds on outliers, with all rows and with distinct rows
 	outliers            int    // the smaller of outlierPair
 	// counterpart of a shard is the folder that has all its rows. The counterpart of a
 	// folder is the shard that has all its rows. It is zero if there is no such group.
-	counterpart groupKey
+	Counterpart groupKey
 }
 
 // addCounterpart updates the counterpart of c. If c is a shard, other is the folder of its
 // next row. If c is a folder, other is the shard of its next row.
 func (c *groupCounts) addCounterpart(other groupKey) {
 	switch {
-	case c.rows == 0:
-		c.counterpart = other
-	case c.counterpart != other:
-		c.counterpart = groupKey{}
+	case c.Rows == 0:
+		c.Counterpart = other
+	case c.Counterpart != other:
+		c.Counterpart = groupKey{}
 	}
 }
 
@@ -111,7 +111,7 @@ func lookIndex(looks []int, rank int) int {
 func (t *tally) groupRanks(c *groupCounts) countedRanks {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
-		for j, count := range c.lookCounts[way] {
+		for j, count := range c.LookCounts[way] {
 			k := len(ranks)
 			if j > 0 {
 				k = t.looks[j-1]
@@ -266,7 +266,7 @@ func (t *tally) add(b block) error {
 	}
 	known, contained := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
 	given := make([]givenRank, len(t.labels))
-	shardKey := groupKey{kind: shardKind, name: b.name}
+	shardKey := groupKey{Kind: shardKind, Name: b.name}
 	shard := t.group(shardKey, "")
 	copyFlags, err := t.flags.of(b.row, b.n)
 	if err != nil {
@@ -305,35 +305,35 @@ func (t *tally) add(b block) error {
 			t.countReasons(reasonGroups[i], b, i, discovery)
 		}
 		count := func(kind int, c *groupCounts) {
-			c.rows++
+			c.Rows++
 			if nearFitRow {
-				c.fitDuplicates++
+				c.FitDuplicates++
 			}
 			if unusual {
-				c.unusual++
+				c.Unusual++
 			}
-			c.lookCounts[0][lookBin]++
+			c.LookCounts[0][lookBin]++
 			if copyFlags[i]&copyInKind(kind) == 0 {
-				c.distinct++
-				c.lookCounts[1][lookBin]++
+				c.Distinct++
+				c.LookCounts[1][lookBin]++
 			}
 			if discovery {
-				c.discovered++
+				c.Discovered++
 			}
 			for k := range contained {
 				if known[k] {
-					c.withTarget[k]++
+					c.WithTarget[k]++
 				}
 				if contained[k] {
-					c.covered[k]++
+					c.Covered[k]++
 				}
 			}
 			for list, g := range given {
-				c.labels[list].add(g, copyFlags[i]&copyInKind(kind) != 0 && copyFlags[i]&copyInKind(labelKind) != 0)
+				c.Labels[list].add(g, copyFlags[i]&copyInKind(kind) != 0 && copyFlags[i]&copyInKind(labelKind) != 0)
 			}
 		}
 		folder := t.groupNamed(folderKind, folders[i])
-		shard.addCounterpart(groupKey{kind: folderKind, name: folder.name})
+		shard.addCounterpart(groupKey{Kind: folderKind, Name: folder.Name})
 		folder.addCounterpart(shardKey)
 		count(shardKind, shard)
 		count(folderKind, folder)
@@ -341,11 +341,11 @@ func (t *tally) add(b block) error {
 			count(groupKind, t.groupNamed(groupKind, groups[i]))
 		}
 		if classes != nil && classes[i] >= 0 {
-			c := t.group(groupKey{kind: classKind, class: int(classes[i])}, string(classNames[i]))
+			c := t.group(groupKey{Kind: classKind, Class: int(classes[i])}, string(classNames[i]))
 			count(classKind, c)
 		}
 		if labels != nil && labels[i] >= 0 {
-			count(labelKind, t.group(groupKey{kind: labelKind, class: int(labels[i])}, string(b.texts("label_name")[i])))
+			count(labelKind, t.group(groupKey{Kind: labelKind, Class: int(labels[i])}, string(b.texts("label_name")[i])))
 		}
 		if at, ok := onMap[b.start+i]; ok {
 			r := t.newRow(b, i, discovery)
@@ -374,43 +374,43 @@ const (
 // reasonCounts counts the inputs of a reason group. Rows arrive file by file.
 type reasonCounts struct {
 	ReasonGroup
-	order int // number of groups before it, by their first rows
+	Order int // number of groups before it, by their first rows
 	// ends holds the first and the last file. Other rows of them may be in the partitions before
 	// and after. largest holds the files with the most inputs among those between.
-	ends, largest []reasonFile
+	Ends, Largest []reasonFile
 }
 
 // reasonFile is a file with inputs of a reason group. The number shard is its index.
 type reasonFile struct {
 	ReasonPlace
-	shard int
+	Shard int
 }
 
 // begin adds a file after the last one.
 func (c *reasonCounts) begin(f reasonFile) {
-	if len(c.ends) == 2 {
-		c.keep(c.ends[1])
-		c.ends = c.ends[:1]
+	if len(c.Ends) == 2 {
+		c.keep(c.Ends[1])
+		c.Ends = c.Ends[:1]
 	}
-	c.ends = append(c.ends, f)
+	c.Ends = append(c.Ends, f)
 }
 
 // keep adds a complete file to those with the most inputs. Among equal numbers, the earlier file
 // comes first.
 func (c *reasonCounts) keep(f reasonFile) {
-	at, _ := slices.BinarySearchFunc(c.largest, f, func(a, b reasonFile) int {
-		return cmp.Or(cmp.Compare(b.Inputs, a.Inputs), cmp.Compare(a.shard, b.shard))
+	at, _ := slices.BinarySearchFunc(c.Largest, f, func(a, b reasonFile) int {
+		return cmp.Or(cmp.Compare(b.Inputs, a.Inputs), cmp.Compare(a.Shard, b.Shard))
 	})
-	c.largest = slices.Insert(c.largest, at, f)
-	c.largest = c.largest[:min(maxReasonPlaces, len(c.largest))]
+	c.Largest = slices.Insert(c.Largest, at, f)
+	c.Largest = c.Largest[:min(maxReasonPlaces, len(c.Largest))]
 }
 
 // merge adds the counts of the rows after those of c.
 func (c *reasonCounts) merge(later *reasonCounts) {
 	c.Inputs += later.Inputs
 	c.Discoveries += later.Discoveries
-	ends := later.ends
-	if last := &c.ends[len(c.ends)-1]; last.shard == ends[0].shard {
+	ends := later.Ends
+	if last := &c.Ends[len(c.Ends)-1]; last.Shard == ends[0].Shard {
 		last.Inputs += ends[0].Inputs
 		last.Last = ends[0].Last
 		ends = ends[1:]
@@ -418,17 +418,17 @@ func (c *reasonCounts) merge(later *reasonCounts) {
 	for _, f := range ends {
 		c.begin(f)
 	}
-	for _, f := range later.largest {
+	for _, f := range later.Largest {
 		c.keep(f)
 	}
 }
 
 // finish returns the group with its places.
 func (c *reasonCounts) finish() ReasonGroup {
-	for _, f := range c.ends {
+	for _, f := range c.Ends {
 		c.keep(f)
 	}
-	for _, f := range c.largest {
+	for _, f := range c.Largest {
 		c.Places = append(c.Places, f.ReasonPlace)
 	}
 	return c.ReasonGroup
@@ -441,14 +441,14 @@ func (t *tally) countReasons(reasons []byte, b block, i int, discovery bool) {
 		if len(t.reasonGroups) >= maxCountedGroups && len(reasons) > 0 {
 			return
 		}
-		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, order: len(t.reasonGroups)}
+		g = &reasonCounts{ReasonGroup: ReasonGroup{Reasons: string(reasons)}, Order: len(t.reasonGroups)}
 		t.reasonGroups[g.Reasons] = g
 	}
 	row := int(b.numbers("row")[i])
-	if n := len(g.ends); n == 0 || g.ends[n-1].shard != b.shard {
+	if n := len(g.Ends); n == 0 || g.Ends[n-1].Shard != b.shard {
 		g.begin(reasonFile{ReasonPlace{Shard: b.name, First: row}, b.shard})
 	}
-	last := &g.ends[len(g.ends)-1]
+	last := &g.Ends[len(g.Ends)-1]
 	last.Inputs++
 	last.Last = row
 	g.Inputs++
@@ -518,21 +518,21 @@ func (t *tally) addWidest(k int, width float64, row func() Row) {
 // groupNamed returns the counts of the group with a kind and a name. It looks up
 // string(name) inside the map index, because the compiler then does not copy the name.
 func (t *tally) groupNamed(kind int, name []byte) *groupCounts {
-	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
+	if c, ok := t.groups[groupKey{Kind: kind, Name: string(name)}]; ok {
 		return c
 	}
-	return t.group(groupKey{kind: kind, name: string(name)}, "")
+	return t.group(groupKey{Kind: kind, Name: string(name)}, "")
 }
 
 func (t *tally) group(key groupKey, name string) *groupCounts {
 	c, ok := t.groups[key]
 	if !ok {
-		c = &groupCounts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets)), labels: make([]labelCounts, len(t.labels))}
-		for way := range c.lookCounts {
-			c.lookCounts[way] = make([]int, len(t.looks)+1)
+		c = &groupCounts{Name: cmp.Or(name, key.Name), WithTarget: make([]int, len(t.scores.Targets)), Covered: make([]int, len(t.scores.Targets)), Labels: make([]labelCounts, len(t.labels))}
+		for way := range c.LookCounts {
+			c.LookCounts[way] = make([]int, len(t.looks)+1)
 		}
-		if key.kind >= classKind && name == "" {
-			c.name = strconv.Itoa(key.class)
+		if key.Kind >= classKind && name == "" {
+			c.Name = strconv.Itoa(key.Class)
 		}
 		t.groups[key] = c
 	}
@@ -583,7 +583,7 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	t.boundLabelErrors()
 	for _, key := range t.sortedKeys() {
 		if !t.equalsShard(key) {
-			a.Groups = append(a.Groups, t.groups[key].group(key.kind))
+			a.Groups = append(a.Groups, t.groups[key].group(key.Kind))
 		}
 	}
 	a.folders = t.folders()
@@ -603,12 +603,12 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 
 // group returns the counts as a group of a kind.
 func (c *groupCounts) group(kind int) Group {
-	g := Group{Kind: Kinds()[kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, Unusual: c.unusual, FitDuplicates: c.fitDuplicates}
-	if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
-		g.WithTarget, g.Covered = c.withTarget, c.covered
+	g := Group{Kind: Kinds()[kind], Name: c.Name, Inputs: c.Rows, Discoveries: c.Discovered, Outliers: c.outliers, Unusual: c.Unusual, FitDuplicates: c.FitDuplicates}
+	if slices.ContainsFunc(c.WithTarget, func(n int) bool { return n > 0 }) {
+		g.WithTarget, g.Covered = c.WithTarget, c.Covered
 	}
-	for _, l := range c.labels {
-		g.Labelled, g.LabelDiscoveries, g.LabelErrors = append(g.Labelled, l.rows), append(g.LabelDiscoveries, l.discoveries), append(g.LabelErrors, l.errors)
+	for _, l := range c.Labels {
+		g.Labelled, g.LabelDiscoveries, g.LabelErrors = append(g.Labelled, l.Rows), append(g.LabelDiscoveries, l.Discoveries), append(g.LabelErrors, l.errors)
 	}
 	return g
 }
@@ -645,7 +645,7 @@ func (t *tally) boundOutliers() error {
 			return err
 		}
 		groupHigher, groupLower := ranks.shift()
-		place := Place{Kind: Kinds()[key.kind], Name: c.name}
+		place := Place{Kind: Kinds()[key.Kind], Name: c.Name}
 		for way, outliers := range bounds.outliers(ranks) {
 			c.outlierPair[way] = max(c.outlierPair[way], outliers)
 			if groupHigher[way] *= divisor; groupHigher[way] < higher[way] {
@@ -661,27 +661,27 @@ func (t *tally) boundOutliers() error {
 	t.a.Shift = roundedAny(shift)
 	contained := map[groupKey][2]int{}
 	for _, c := range t.groups {
-		if c.counterpart != (groupKey{}) {
-			sum := contained[c.counterpart]
+		if c.Counterpart != (groupKey{}) {
+			sum := contained[c.Counterpart]
 			for way, outliers := range c.outlierPair {
 				sum[way] += outliers
 			}
-			contained[c.counterpart] = sum
+			contained[c.Counterpart] = sum
 		}
 	}
 	for way := range total {
 		var sums [classKind]int
 		for key, c := range t.groups {
 			c.outlierPair[way] = max(c.outlierPair[way], contained[key][way])
-			if key.kind < classKind {
-				sums[key.kind] += c.outlierPair[way]
+			if key.Kind < classKind {
+				sums[key.Kind] += c.outlierPair[way]
 			}
 		}
 		total[way] = max(total[way], slices.Max(sums[:]))
 	}
 	t.a.Outliers = min(total[0], total[1])
 	for _, c := range t.groups {
-		if c.outliers = min(c.outlierPair[0], c.outlierPair[1]); c.rows == t.a.Inputs {
+		if c.outliers = min(c.outlierPair[0], c.outlierPair[1]); c.Rows == t.a.Inputs {
 			c.outliers = t.a.Outliers
 		}
 	}
@@ -706,13 +706,13 @@ func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 // neither do folders with exactly the rows of one shard.
 func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
-	return key.kind < classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && t.isCounterpart(key))
+	return key.Kind < classKind && c.Rows < t.a.Inputs && !(key.Kind == folderKind && t.isCounterpart(key))
 }
 
 // sortedKeys returns the keys of the groups, in the order of audit.json.
 func (t *tally) sortedKeys() []groupKey {
 	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Name, b.Name))
 	})
 }
 
@@ -743,16 +743,16 @@ func (t *tally) compareWidths() error {
 // equalsShard reports whether key is a folder with the same name and the same rows as a
 // shard.
 func (t *tally) equalsShard(key groupKey) bool {
-	if key.kind != folderKind {
+	if key.Kind != folderKind {
 		return false
 	}
-	return t.groups[key].counterpart.name == key.name && t.isCounterpart(key)
+	return t.groups[key].Counterpart.Name == key.Name && t.isCounterpart(key)
 }
 
 // isCounterpart reports whether a folder has exactly the rows of a shard.
 func (t *tally) isCounterpart(folder groupKey) bool {
-	shard := t.groups[t.groups[folder].counterpart]
-	return shard != nil && shard.counterpart == folder
+	shard := t.groups[t.groups[folder].Counterpart]
+	return shard != nil && shard.Counterpart == folder
 }
 
 // compareClasses compares how often each class is predicted for inputs and for calibration
@@ -764,14 +764,14 @@ func (t *tally) compareClasses() error {
 	audited, distinct := make([]int, len(t.scores.Predicted)), make([]int, len(t.scores.Predicted))
 	names := make([]string, len(audited))
 	for key, c := range t.groups {
-		if key.kind != classKind {
+		if key.Kind != classKind {
 			continue
 		}
-		if key.class >= len(audited) {
-			return fmt.Errorf("class %d is predicted, but there are %d classes", key.class, len(audited))
+		if key.Class >= len(audited) {
+			return fmt.Errorf("class %d is predicted, but there are %d classes", key.Class, len(audited))
 		}
-		audited[key.class], distinct[key.class] = c.rows, c.distinct
-		names[key.class] = c.name
+		audited[key.Class], distinct[key.Class] = c.Rows, c.Distinct
+		names[key.Class] = c.Name
 	}
 	all, err := hypothesis.ClassShares(t.scores.Predicted, audited)
 	if err != nil {

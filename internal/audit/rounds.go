@@ -50,10 +50,13 @@ type Merge struct {
 	size       int // number of rows of each partition but the last
 	bins       int
 	files      Files
+	prefix     string // of the names of files that rounds write; empty if all tasks run here
+	fetched    bool   // whether the files of rows have names of files, and not paths
+	header     []byte // of the first file of scores
 
 	indices map[[2]byte]sketchIndex // by kind and size of sketches; set after exactRound
 	near    []nearRow               // in the order of their rows; set after the rounds of near copies
-	copies  copySummary             // set after flagRound
+	copies  copySummary             // set by findCopies
 }
 
 const (
@@ -66,8 +69,7 @@ const (
 
 func newMerge(w *ScoreSet, partitionRows int, files Files) *Merge {
 	n := w.ranks.Rows()
-	return &Merge{set: w, partitions: w.partitions(partitionRows), size: partitionRows, bins: max(minBins, n/binRows), files: files,
-		copies: copySummary{Ranks: w.ranks, Labels: w.labels}}
+	return &Merge{set: w, partitions: w.partitions(partitionRows), size: partitionRows, bins: max(minBins, n/binRows), files: files}
 }
 
 // Scatter runs the first task of a partition in a round. It calls the function send with the index
@@ -105,7 +107,7 @@ func (m *Merge) Gather(ctx context.Context, r Round, partition int, records []by
 	if r.Name == nearRound {
 		name = nearBand(r.Band)
 	}
-	err := m.files.Put(ctx, fileName(name, partition), written(bytes.Join(sortRecords(records, toPartition), nil)))
+	err := m.files.Put(ctx, m.fileName(name, partition), written(bytes.Join(sortRecords(records, toPartition), nil)))
 	if err != nil || r.Name != exactRound {
 		return err
 	}
@@ -143,8 +145,10 @@ func (m *Merge) runHere(dir string) func(ctx context.Context, r Round) error {
 	}
 }
 
-// fileName returns the name of a file of a merge that belongs to a partition or to a bin.
-func fileName(kind string, index int) string { return fmt.Sprintf("merge-%s-%05d", kind, index) }
+// fileName returns the name of a file that belongs to a partition or to a bin.
+func (m *Merge) fileName(kind string, index int) string {
+	return fmt.Sprintf("%s%s-%05d", m.prefix, kind, index)
+}
 
 // put writes a value to a file.
 func (m *Merge) put(ctx context.Context, name string, value any) error {

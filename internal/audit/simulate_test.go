@@ -189,7 +189,7 @@ func simulateParts(t *testing.T, total int) {
 	})
 	var joined *ScoreSet
 	stage(t, "open, check and join parts", simulatedRows, total, func() (int64, error) {
-		files, errs := OpenFiles(ctx, paths)
+		files, errs := OpenFiles(ctx, paths, true)
 		if err := cmp.Or(errs...); err != nil {
 			return 0, err
 		}
@@ -204,7 +204,7 @@ func simulateParts(t *testing.T, total int) {
 		return simulatedRows * hashRecordSize, nil
 	})
 	stage(t, "merge: all of this, and write", simulatedRows, total, func() (written int64, err error) {
-		files, errs := OpenFiles(ctx, paths)
+		files, errs := OpenFiles(ctx, paths, true)
 		out := filepath.Join(dir, "out")
 		if _, err := Finish(ctx, files, Output{Dir: out, Page: func(io.Writer, *Audit) error { return nil }}); cmp.Or(cmp.Or(errs...), err) != nil {
 			return 0, cmp.Or(cmp.Or(errs...), err)

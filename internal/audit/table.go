@@ -28,7 +28,7 @@ type table struct {
 	columns *columns
 	header  []byte // the first file has it, and all files have its checksum; nil without a header
 	sum     string
-	files   []*atomicfile.File // by partition
+	files   []*atomicfile.File // by partition; nil if other machines wrote them to t.staged()
 }
 
 // tableFile writes the file of a partition.
@@ -78,8 +78,13 @@ func (t *table) staged() string { return t.temporary("new") }
 func (t *table) old() string { return t.temporary("old") }
 
 func (t *table) temporary(state string) string {
-	return filepath.Join(filepath.Dir(t.path), ".attach-"+filepath.Base(t.path)+"-"+state+".tmp")
+	return filepath.Join(filepath.Dir(t.path), temporaryFolder(filepath.Base(t.path), state))
 }
+
+func temporaryFolder(table, state string) string { return ".attach-" + table + "-" + state + ".tmp" }
+
+// stagedFolder returns the name of the folder in which other machines write a table.
+func stagedFolder(table string) string { return temporaryFolder(table, "new") }
 
 func isDir(path string) bool {
 	info, err := os.Stat(path)
@@ -100,7 +105,17 @@ func commitTables(tables []*table, others ...*atomicfile.File) (err error) {
 			continue
 		}
 		dir := t.path
-		if !isDir(dir) {
+		switch {
+		case t.files[0] == nil && isDir(dir):
+			for i := range t.files {
+				if err := os.Rename(filepath.Join(t.staged(), setName(i, t.sum)), filepath.Join(dir, setName(i, t.sum))); err != nil {
+					return err
+				}
+			}
+			continue
+		case t.files[0] == nil:
+			continue
+		case !isDir(dir):
 			dir = t.staged()
 			if err := cmp.Or(os.RemoveAll(dir), os.Mkdir(dir, 0o777)); err != nil {
 				return err

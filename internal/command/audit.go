@@ -98,6 +98,7 @@ func (f *auditFlags) flags() {
 	rates.pick("label-noise").withConflicts(noEffect("without --label-errors", func() bool { return !f.isFinished() && f.engineOptions.Identity.LabelErrorsBy == "" }))
 	f.table = join(scoring, rates, table{
 		{name: "o", dest: &f.out, required: true, unless: f.isFinished, usage: "DIR: new or empty folder to write to, required with M.attach; an unfinished audit in it is continued. With a finished audit: a folder for the new results, which may be its own, or FILE of --list"},
+		{name: "file-rows", dest: &f.engineOptions.FileRows, rule: atLeast(1), usage: "N: largest number of rows of a file of scores; more rows become a folder of files, which other programs read in parallel (default: 8388608)", conflicts: []conflict{finished}},
 		f.failIfOption(),
 	}.inGroup(groupOutput), f.listOptions(unfinished), verbose)
 }

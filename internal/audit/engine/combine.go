@@ -23,7 +23,7 @@ const (
 // that it replaces. It is saved before the function remove gets the names of the others, so that
 // no rows are lost if the process is killed, and CombineParts can be repeated.
 func CombineParts(ctx context.Context, paths []string, save func(name string, part io.WriterTo) error, remove func(names []string) error) error {
-	opened, errs := audit.OpenFiles(ctx, paths)
+	opened, errs := audit.OpenFiles(ctx, paths, true)
 	var parts []*audit.File
 	for i, err := range errs {
 		if err != nil && !audit.Damaged(err) { // rows of damaged parts are scored again later

@@ -135,7 +135,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 		return nil, err
 	}
 	defer unlock()
-	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, e.note)
+	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, e.note, true)
 	if err != nil {
 		if dirErr != nil {
 			os.Remove(e.Dir) // fails, as intended, if the folder is not empty
@@ -178,7 +178,13 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	if changed, how := d.changed(now); changed != nil {
 		return nil, fmt.Errorf("%s changed during the audit (%s); run the same command to score it again; other scores are kept", display.List(changed, 3), how)
 	}
-	a, err := d.finish(ctx, look)
+	var workers audit.Workers
+	if remote != nil {
+		if workers, err = remote.Merger(d.dir); err != nil {
+			return nil, d.fail(err)
+		}
+	}
+	a, err := d.finish(ctx, look, e.FileRows, workers)
 	if audit.Damaged(err) && d.finished() {
 		return nil, d.explainDamagedScores(err)
 	} else if err != nil {

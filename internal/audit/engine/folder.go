@@ -169,8 +169,9 @@ func (d *folder) writePlan(ctx context.Context) error {
 }
 
 // openFolder opens the result folder, and reuses results and parts that belong to this
-// audit. It returns an error if the folder holds a different audit.
-func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note) (*folder, error) {
+// audit. If check is true, it reads all rows of the parts, to find damage. It returns an error if
+// the folder holds a different audit.
+func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note, check bool) (*folder, error) {
 	d := &folder{dir: dir, run: planned, note: note}
 	before, finished, err := readRun(d.runPath())
 	if err != nil {
@@ -199,7 +200,7 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 		}
 	}
 	if hasPlan {
-		err = d.resumeParts(ctx, plan)
+		err = d.resumeParts(ctx, plan, check)
 	} else {
 		err = d.removeParts() // without run.json, parts cannot be identified
 	}
@@ -277,7 +278,7 @@ func (d *folder) explainDamagedScores(err error) error {
 // dropped shards, or that are already in the result. It also removes parts of incomplete
 // shards if SkipBad was not set before and is set now. It returns an error if the remaining
 // parts were scored with different options.
-func (d *folder) resumeParts(ctx context.Context, before run) error {
+func (d *folder) resumeParts(ctx context.Context, before run, check bool) error {
 	partFiles, err := d.partNames()
 	if err != nil {
 		return err
@@ -293,7 +294,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 			os.Remove(path) // an incomplete part, or the reason why a shard failed or was left out
 		}
 	}
-	opened, errs := audit.OpenFiles(ctx, paths)
+	opened, errs := audit.OpenFiles(ctx, paths, check)
 	var parts []*audit.File
 	have := map[string][]audit.Range{}
 	for i, err := range errs {
@@ -520,7 +521,7 @@ func checkRowCount(name string, n int, have []audit.Range) error {
 
 // IsPartFile reports whether a file in the parts folder has a name that audits use.
 func IsPartFile(name string) bool {
-	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs*.txt", "run.json"} {
+	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs*.txt", "run.json", "merge-*"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
 			return true
 		}
@@ -551,15 +552,16 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 	return nil
 }
 
-// finish writes the results and removes the parts.
-func (d *folder) finish(ctx context.Context, look *audit.Look) (*audit.Audit, error) {
+// finish writes the results and removes the parts. The options fileRows and workers are those of
+// audit.Output.
+func (d *folder) finish(ctx context.Context, look *audit.Look, fileRows int, workers audit.Workers) (*audit.Audit, error) {
 	for i, s := range d.Shards {
 		if reason := d.excluded[s.Name]; reason != nil {
 			d.Shards[i].LeftOut = reason.Error()
 		}
 	}
 	page := func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) }
-	a, err := audit.Finish(ctx, d.files, audit.Output{Dir: d.dir, Look: look, Page: page, Note: d.run})
+	a, err := audit.Finish(ctx, d.files, audit.Output{Dir: d.dir, Look: look, Page: page, Note: d.run, FileRows: fileRows, Workers: workers})
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (d *Finished) Write(ctx context.Context, dir string) (*audit.Audit, error) 
 	if err := d.writePlan(ctx); err != nil {
 		return nil, d.abandon(err)
 	}
-	a, err := d.finish(ctx, nil)
+	a, err := d.finish(ctx, nil, 0, nil)
 	if err != nil {
 		return nil, d.abandon(explainDamage(err))
 	}

@@ -29,8 +29,10 @@ type Options struct {
 	// Inputs names the rows to audit, and Fitted the rows of the fit. Each name is a file,
 	// folder, pattern, list of files or URL.
 	Inputs, Fitted []string
-	// Dir is the result folder.
-	Dir string
+	// Dir is the result folder. FileRows is the largest number of rows of a file of scores. See
+	// audit.Output.
+	Dir      string
+	FileRows int
 	// Explain attributes the highest scores to the inputs of the rows.
 	Explain bool
 	// Verbose logs each step. Hints are the names of flags that error hints may mention.

@@ -23,6 +23,9 @@ type Remote interface {
 	// returns after the folder parts contains everything that the workers saved: parts and
 	// reasons.
 	Score(ctx context.Context, o Options, shards []Shard, parts string, progress Progress) error
+	// Merger returns the machines that merge the parts of a large audit in the folder dir. It
+	// returns nil if they do not share this folder.
+	Merger(dir string) (audit.Workers, error)
 }
 
 // Shard is a file or folder of an audit, or a piece of a large one. Number is its index among all
@@ -79,7 +82,7 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder, pr
 	} else if n == 1 && err == nil {
 		err = errors.New(failed[0])
 	}
-	done, openErr := openFolder(ctx, d.dir, d.run, d.note)
+	done, openErr := openFolder(ctx, d.dir, d.run, d.note, false) // workers wrote the parts just now
 	if openErr == nil {
 		done.created, done.excluded = d.created, excluded
 		*d = *done

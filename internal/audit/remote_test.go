@@ -1,0 +1,111 @@
+package audit
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// otherMachines runs the tasks of a merge as other machines would: they open the merge, get records
+// in any order, and repeat a task.
+type otherMachines struct{ dirFiles }
+
+// Put writes a file in a folder.
+func (o otherMachines) Put(ctx context.Context, name string, content io.WriterTo) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(string(o.dirFiles), name)), 0o777); err != nil {
+		return err
+	}
+	return o.dirFiles.Put(ctx, name, content)
+}
+
+// Run runs the tasks of a round.
+func (o otherMachines) Run(ctx context.Context, prefix string, r Round, partitions, bins int) error {
+	random := rand.New(rand.NewPCG(1, 1))
+	toBins, toPartitions := map[int][][]byte{}, map[int][][]byte{}
+	var sent map[int][][]byte
+	send := func(to int, record []byte) error {
+		sent[to] = append(sent[to], append([]byte(nil), record...))
+		return nil
+	}
+	joined := func(list [][]byte) (all []byte) {
+		random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		for _, record := range list {
+			all = append(all, record...)
+		}
+		return all
+	}
+	tasks := func(n int, to map[int][][]byte, task func(m *Merge, i int) error) error {
+		m, err := OpenMerge(ctx, o, prefix, r)
+		for k, i := range random.Perm(n) {
+			if sent = to; err == nil {
+				err = task(m, i)
+			}
+			if sent = (map[int][][]byte{}); k == 0 && err == nil { // its first results count
+				err = task(m, i)
+			}
+		}
+		return err
+	}
+	if bins == 0 {
+		return tasks(partitions, nil, func(m *Merge, i int) error { return m.Results(ctx, i) })
+	}
+	err := tasks(partitions, toBins, func(m *Merge, i int) error { return m.Scatter(ctx, r, i, send) })
+	if err == nil {
+		err = tasks(bins, toPartitions, func(m *Merge, i int) error { return m.Match(ctx, r, i, joined(toBins[i]), send) })
+	}
+	if err == nil {
+		err = tasks(partitions, nil, func(m *Merge, i int) error { return m.Gather(ctx, r, i, joined(toPartitions[i])) })
+	}
+	return err
+}
+
+// checkPartitions checks that the results of files are those of a, if their rows are divided into
+// partitions, and if other machines merge these.
+func checkPartitions(t *testing.T, list []*File, a *Audit) {
+	t.Helper()
+	rows, want := a.Inputs/3+1, shownResults(t, a)
+	here, there := t.TempDir(), t.TempDir()
+	to := Output{Dir: here, FileRows: rows, Page: func(io.Writer, *Audit) error { return nil }}
+	finish := func() {
+		t.Helper()
+		if a, err := Finish(t.Context(), list, to); err != nil {
+			t.Fatal(err)
+		} else if got := shownResults(t, a); got != want {
+			t.Errorf("partitions change the results: %s\nwant: %s", got, want)
+		}
+	}
+	finish()
+	to.Dir, to.Workers = there, otherMachines{dirFiles(there)}
+	finish()
+	for range 2 {
+		for _, table := range []string{Scores, Duplicates} {
+			names, _ := rowsOf(t, filepath.Join(here, table))
+			others, _ := rowsOf(t, filepath.Join(there, table))
+			if len(names) != len(others) {
+				t.Fatalf("%v, want %v", others, names)
+			}
+			for _, name := range names {
+				path := filepath.Join(table, name)
+				first, err := os.ReadFile(filepath.Join(here, path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if second, err := os.ReadFile(filepath.Join(there, path)); err != nil || string(first) != string(second) {
+					t.Errorf("other machines write another %s, %v", path, err)
+				}
+			}
+		}
+		f, err := OpenFile(filepath.Join(there, Scores))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = []*File{f}
+		finish() // the earlier results are merged and replaced
+	}
+	if names, _ := filepath.Glob(filepath.Join(there, ".attach*")); names != nil {
+		t.Errorf("%v are left", names)
+	}
+}
