@@ -84,6 +84,8 @@ func TestFitErrors(t *testing.T) {
 	}{
 		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no fit rows"},
 		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "the fit rows have no features"},
+		{"features of a regressor", classifier(30), func(in *attach.FitOptions) { in.Base.Residual = true }, "the features are inputs and predictions of a regressor, and the task is classification"},
+		{"outputs of a classifier", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Base.Sigmoid = true }, "the outputs are probabilities of a classifier, and the task is not classification"},
 		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is ""; it must be classification, regression or embedding`},
 		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "need at least 2 rows, have 1"},
 		{"NaN in features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},

@@ -30,6 +30,12 @@ func (in FitOptions) check() error {
 	default:
 		return fmt.Errorf("the task is %q; it must be %s, %s or %s", in.Base.Task, Classification, Regression, Embedding)
 	}
+	switch {
+	case in.Base.Residual && in.Base.Task == Classification:
+		return errors.New("the features are inputs and predictions of a regressor, and the task is classification; compute them again with this task")
+	case in.Base.Sigmoid && in.Base.Task != Classification:
+		return errors.New("the outputs are probabilities of a classifier, and the task is not classification; compute the features again with this task")
+	}
 	tensors := []string{in.Base.Feature, in.Base.Output}
 	for _, l := range in.Base.Layers {
 		tensors = append(tensors, l.Tensor)

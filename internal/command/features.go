@@ -21,7 +21,7 @@ type featuresFlags struct {
 	rowReader
 	path, x, y, out string
 	rows            inputs.Slice
-	task            attach.Task // task of the model, or empty until the model is open
+	task            attach.Task // task that the model is opened with, or the model's once it is open
 }
 
 func featuresCommand() *cli.Command {
@@ -34,7 +34,7 @@ func featuresCommand() *cli.Command {
 	}.inGroup(groupData), f.rowOptions(&f.table, f.noTokenizer()),
 		f.classNamesOption("; labels are numbered in this order", conflict{when: f.regression, reason: "is for classifiers, and the model is a regressor; leave it out"}), table{
 			{name: "o", dest: &f.out, required: true, file: resultFile, rule: hasExtension(".npz"), group: groupOutput, usage: "FILE: .npz file to write"},
-		}, f.modelOptions(), f.layersOption(), f.batchOption(defaultBatch), f.runtimeOptions())
+		}, table{{name: "task", dest: (*string)(&f.task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"}}, f.modelOptions(), f.layersOption(), f.batchOption(defaultBatch), f.runtimeOptions())
 	f.table.pick("folder-labels").withConflicts(f.folderLabelsConflict(f.regression))
 	return f.command(cli.Command{
 		Name:        "features",
@@ -55,10 +55,11 @@ func (f *featuresFlags) run(c *cli.Context) error {
 }
 
 func (f *featuresFlags) write(ctx context.Context, w io.Writer) error {
+	f.Options.Task = f.task
 	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
-	f.task = f.Model.Info().Task
+	f.task = cmp.Or(f.task, f.Model.Info().Task)
 	if err := cmp.Or(f.checkConflicts(), f.CheckClasses(f.task), f.CheckClassNames(f.Inputs.Outputs)); err != nil {
 		return err
 	}
