@@ -8,22 +8,31 @@ import (
 // Tree is a binary tree. Its slices Feature, Threshold and Left have one entry for each node,
 // with the root first.
 type Tree struct {
-	Feature   []int32   // column that a node compares, or −1 at a leaf
-	Threshold []float32 // a row goes to the left child if its number is at most Threshold
-	Left      []int32   // left child, before the right child; the number of the leaf at a leaf
-	Values    []float64 // value of each leaf
-	Column    int       // column of the result to which the leaf's value is added
+	Feature   []int32        // column that a node compares, or −1 at a leaf
+	Threshold []float32      // a row goes to the left child if its number is at most Threshold
+	Left      []int32        // left child, before the right child; the number of the leaf at a leaf
+	Leaves    [][]LeafWeight // what each leaf adds to the result; see Tensor.LongLeaves
+}
+
+// LeafWeight is a value that a leaf adds to a column of the result.
+type LeafWeight struct {
+	Column int
+	Value  float32
 }
 
 // treesDomain is the domain of the operators for trees.
 const treesDomain = "ai.onnx.ml"
 
-// Trees adds up the values of the leaves that each row of x reaches, in float32. The result
+// LongLeaves reports whether the graph's operator set for trees allows leaves with other than
+// one weight. Version 5 replaced TreeEnsembleRegressor, which allows them, by TreeEnsemble.
+func (x Tensor) LongLeaves() bool { return x.b.Import(treesDomain, 1) < 5 }
+
+// Trees adds up the weights of the leaves that each row of x reaches, in float32. The result
 // has the given number of columns. x must be float32. One node computes all trees, because
 // nodes for each level of the trees would take several times as long.
 func (x Tensor) Trees(all []Tree, columns int) Tensor {
 	op, attributes := "TreeEnsembleRegressor", ensembleAttributes
-	if x.b.Import(treesDomain, 1) >= 5 { // this version replaced the operator
+	if !x.LongLeaves() {
 		op, attributes = "TreeEnsemble", splitAttributes
 	}
 	attrs := append(attributes(all), onnx.Attr("n_targets", columns))
@@ -42,8 +51,10 @@ func ensembleAttributes(all []Tree) []*pb.AttributeProto {
 			if f < 0 {
 				feature, threshold, mode = append(feature, 0), append(threshold, 0), append(mode, "LEAF")
 				left, right = append(left, 0), append(right, 0)
-				leafTree, leafNode = append(leafTree, int64(t)), append(leafNode, int64(i))
-				leafColumn, leafValue = append(leafColumn, int64(tr.Column)), append(leafValue, float32(tr.Values[tr.Left[i]]))
+				for _, w := range tr.Leaves[tr.Left[i]] {
+					leafTree, leafNode = append(leafTree, int64(t)), append(leafNode, int64(i))
+					leafColumn, leafValue = append(leafColumn, int64(w.Column)), append(leafValue, w.Value)
+				}
 				continue
 			}
 			feature, threshold, mode = append(feature, int64(f)), append(threshold, tr.Threshold[i]), append(mode, "BRANCH_LEQ")
@@ -65,8 +76,8 @@ func splitAttributes(all []Tree) []*pb.AttributeProto {
 	var threshold, leafValue []float32
 	for _, tr := range all {
 		firstLeaf := int64(len(leafColumn))
-		for _, v := range tr.Values {
-			leafColumn, leafValue = append(leafColumn, int64(tr.Column)), append(leafValue, float32(v))
+		for _, l := range tr.Leaves {
+			leafColumn, leafValue = append(leafColumn, int64(l[0].Column)), append(leafValue, l[0].Value)
 		}
 		root := int64(len(feature))
 		roots = append(roots, root)

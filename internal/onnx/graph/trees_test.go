@@ -14,12 +14,18 @@ import (
 
 // TestTrees checks trees whose sums are known, in both operators that compute them.
 func TestTrees(t *testing.T) {
+	leaves := func(column int, values ...float32) (all [][]graph.LeafWeight) {
+		for _, v := range values {
+			all = append(all, []graph.LeafWeight{{Column: column, Value: v}})
+		}
+		return all
+	}
 	all := []graph.Tree{
 		// x₁ ≤ 0.5 ? 1 : (x₀ ≤ 3 ? 2 : 4)
-		{Feature: []int32{1, -1, 0, -1, -1}, Threshold: []float32{.5, 0, 3, 0, 0}, Left: []int32{1, 0, 3, 1, 2}, Values: []float64{1, 2, 4}, Column: 1},
-		{Feature: []int32{-1}, Threshold: []float32{0}, Left: []int32{0}, Values: []float64{7}},
+		{Feature: []int32{1, -1, 0, -1, -1}, Threshold: []float32{.5, 0, 3, 0, 0}, Left: []int32{1, 0, 3, 1, 2}, Leaves: leaves(1, 1, 2, 4)},
+		{Feature: []int32{-1}, Threshold: []float32{0}, Left: []int32{0}, Leaves: leaves(0, 7)},
 		// x₀ ≤ −1 ? 10 : 20
-		{Feature: []int32{0, -1, -1}, Threshold: []float32{-1, 0, 0}, Left: []int32{1, 0, 1}, Values: []float64{10, 20}, Column: 1},
+		{Feature: []int32{0, -1, -1}, Threshold: []float32{-1, 0, 0}, Left: []int32{1, 0, 1}, Leaves: leaves(1, 10, 20)},
 	}
 	in, want := []float32{-1, .5, 0, 1, 4, 1, float32(math.Inf(-1)), 9}, []float32{7, 11, 7, 22, 7, 24, 7, 12}
 	for _, version := range []int64{1, 3, 5} {
