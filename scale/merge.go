@@ -222,7 +222,26 @@ func (f sharedFolder) Local(ctx context.Context, names ...string) (paths []strin
 }
 
 // mergeWorkers are the workers of a pipeline. They implement audit.Workers.
-type mergeWorkers struct{ sharedFolder }
+type mergeWorkers struct {
+	sharedFolder
+	pipeline *pipeline
+}
+
+// Shared reports whether the folder of results is not a URL.
+func (w mergeWorkers) Shared() bool { return w.pipeline.cloud == "" }
+
+// Fetch copies the parts that have only a header on this machine.
+func (w mergeWorkers) Fetch(ctx context.Context) error {
+	for _, path := range w.pipeline.partial {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	if len(w.pipeline.partial) == 0 {
+		return nil
+	}
+	return w.get(ctx, joinURL(w.folder, "parts"), "", isPart, filepath.Dir(w.pipeline.partial[0]))
+}
 
 // Run runs a round as a job.
 func (w mergeWorkers) Run(ctx context.Context, prefix string, r audit.Round, partitions, bins int) error {
@@ -230,6 +249,13 @@ func (w mergeWorkers) Run(ctx context.Context, prefix string, r audit.Round, par
 	all := make([]int, partitions)
 	for i := range all {
 		all[i] = i
+	}
+	if bins == 0 && !w.Shared() { // a killed run may have left files of other results
+		for _, table := range []string{audit.Scores, audit.Duplicates} {
+			if err := w.removeFolder(ctx, joinURL(w.folder, audit.StagedFolder(table)), isTableFile); err != nil {
+				return err
+			}
+		}
 	}
 	p, s := beam.NewPipelineWithRoot()
 	elements := beam.Reshuffle(s, beam.CreateList(s, all))
@@ -242,6 +268,7 @@ func (w mergeWorkers) Run(ctx context.Context, prefix string, r audit.Round, par
 	}
 	_, err := beamx.RunWithMetrics(ctx, p)
 	if err == nil || ctx.Err() != nil {
+		w.pipeline.merged = err == nil && bins == 0
 		return err
 	}
 	if paths, release, reasonErr := w.Local(ctx, prefix+failedFile); reasonErr == nil {

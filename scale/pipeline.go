@@ -239,6 +239,8 @@ type pipeline struct {
 	dir          string   // local output folder
 	cloud        string   // URL to which the result is uploaded; may be empty
 	initialParts []string // names of the parts in cloud at the start
+	partial      []string // local copies of parts that have only a header
+	merged       bool     // whether workers wrote the scores and the copies to cloud
 	log          io.Writer
 }
 
@@ -317,16 +319,17 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 	if e.cloud == "" {
 		return nil
 	}
-	return e.get(ctx, partsFolder, "", func(string) bool { return true }, localParts)
+	e.partial, err = e.getHeaders(ctx, partsFolder, localParts)
+	return err
 }
 
-// Merger returns the workers, which merge large audits. If -o is a URL, it returns nil.
+// Merger returns the workers, which merge large audits.
 func (e *pipeline) Merger(dir string) (audit.Workers, error) {
 	if e.cloud != "" {
-		return nil, nil
+		return mergeWorkers{sharedFolder{e.storage, e.cloud}, e}, nil
 	}
 	dir, err := filepath.Abs(dir)
-	return mergeWorkers{sharedFolder{e.storage, dir}}, err
+	return mergeWorkers{sharedFolder{e.storage, dir}, e}, err
 }
 
 // runJob runs a pipeline that scores shards, and reports its progress.
@@ -366,7 +369,7 @@ func (e *pipeline) finish(ctx context.Context) error {
 	if e.cloud == "" {
 		return nil
 	}
-	return e.publish(ctx, e.dir, e.cloud)
+	return e.publish(ctx, e.dir, e.cloud, e.merged)
 }
 
 // withURL replaces the local output folder in a text with the URL that the user gave.

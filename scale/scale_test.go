@@ -292,7 +292,7 @@ func TestFolders(t *testing.T) {
 	attach(t, "merge", "single", "-o", "other", "--fdr", "0.3")
 	divideScores(t, "other")
 	for _, from := range []string{"single", "folder", "other", "single"} {
-		if err := s.publish(t.Context(), from, bucket); err != nil {
+		if err := s.publish(t.Context(), from, bucket, false); err != nil {
 			t.Fatal(err)
 		}
 		fetched, err := s.fetchAudit(t.Context(), bucket)

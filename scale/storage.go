@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	_ "gocloud.dev/blob/s3blob"   // s3://
 	"gocloud.dev/gcerrors"
 
+	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
@@ -365,6 +367,80 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 	return nil
 }
 
+// footerBytes is the number of bytes at the end of a part that getHeaders copies at first.
+const footerBytes = 1 << 18
+
+// getHeaders copies the parts in the folder of a URL to a local folder, but without their rows: a
+// copy has the size of the part, and only its beginning and its footer. It skips parts that exist
+// with the same size, and copies other files whole. It returns the copies without rows.
+func (s *storage) getHeaders(ctx context.Context, folder, destination string) (partial []string, err error) {
+	if err := s.get(ctx, folder, "", func(name string) bool { return !isPart(name) }, destination); err != nil {
+		return nil, err
+	}
+	b, key, err := s.open(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := listObjects(ctx, b, key+"/", "/")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, o := range objects {
+		name := filepath.Join(destination, path.Base(o.Key))
+		if o.IsDir || !isPart(path.Base(o.Key)) {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && info.Size() == o.Size {
+			continue
+		}
+		if err := copyHeader(ctx, b, o, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", folder, err)
+		}
+		partial = append(partial, name)
+	}
+	return partial, nil
+}
+
+// copyHeader copies the beginning and the footer of a Parquet file. The last 8 bytes of the file
+// are the length of the footer and a magic number.
+func copyHeader(ctx context.Context, b *blob.Bucket, o *blob.ListObject, destination string) error {
+	read := func(offset, n int64) ([]byte, error) {
+		r, err := b.NewRangeReader(ctx, o.Key, offset, n, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return io.ReadAll(r)
+	}
+	const end = 8
+	begin, err := read(0, min(end, o.Size))
+	if err != nil {
+		return err
+	}
+	tail := min(footerBytes, o.Size)
+	footer, err := read(o.Size-tail, tail)
+	if err != nil {
+		return err
+	}
+	if tail >= end {
+		if length := end + int64(binary.LittleEndian.Uint32(footer[tail-end:])); length > tail && length <= o.Size {
+			tail = length
+			if footer, err = read(o.Size-tail, tail); err != nil {
+				return err
+			}
+		}
+	}
+	f, err := os.Create(destination)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(begin, 0)
+	if err == nil {
+		_, err = f.WriteAt(footer, o.Size-tail)
+	}
+	return errors.Join(err, f.Close())
+}
+
 // countParts returns the number of parts in the folder of a URL.
 func (s *storage) countParts(ctx context.Context, folder string) (n int, err error) {
 	b, key, err := s.open(ctx, folder)
@@ -432,16 +508,18 @@ func (s *storage) fetchAudit(ctx context.Context, folder string) (dir string, er
 	return dir, s.get(ctx, joinURL(folder, "parts"), "", isPart, filepath.Join(dir, "parts"))
 }
 
-// publish uploads the audit in a local folder to the folder of a URL. It then removes the
-// parts from that URL, because the scores replace them. If the audit is incomplete,
-// publish does nothing.
-func (s *storage) publish(ctx context.Context, dir, folder string) error {
+// publish uploads the audit in a local folder to the folder of a URL. If workers merged the
+// audit, it puts the tables that they wrote in place. It then removes the parts from that URL,
+// because the scores replace them. If the audit is incomplete, publish does nothing.
+func (s *storage) publish(ctx context.Context, dir, folder string, merged bool) error {
 	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil
 	}
 	for _, name := range engine.ResultNames() { // run.json comes last because it describes the other files
 		info, err := os.Stat(filepath.Join(dir, name))
 		switch {
+		case merged && (name == audit.Scores || name == audit.Duplicates):
+			err = s.place(ctx, folder, name)
 		case errors.Is(err, fs.ErrNotExist): // no rows were scored
 			err = nil
 		case err == nil && info.IsDir():
@@ -492,6 +570,38 @@ func (s *storage) putFolder(ctx context.Context, dir, folder, name string) error
 		}
 	}
 	return s.remove(ctx, joinURL(folder, name), func(other string) bool { return isTableFile(other) && !current[other] })
+}
+
+// place moves the files that workers wrote for a table to the folder with its name, in the folder
+// of a URL. Then it removes the files of an earlier result.
+func (s *storage) place(ctx context.Context, folder, name string) error {
+	if err := s.remove(ctx, folder, func(other string) bool { return other == name }); err != nil {
+		return err
+	}
+	staged := joinURL(folder, audit.StagedFolder(name))
+	b, key, err := s.open(ctx, staged)
+	if err != nil {
+		return err
+	}
+	objects, err := listObjects(ctx, b, key+"/", "/")
+	if err != nil {
+		return fmt.Errorf("%s: %w", staged, err)
+	}
+	_, to, err := s.open(ctx, joinURL(folder, name))
+	current := map[string]bool{}
+	for _, o := range objects {
+		base := path.Base(o.Key)
+		if current[base] = true; err == nil {
+			err = b.Copy(ctx, to+"/"+base, o.Key, nil)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", staged, err)
+	}
+	if err := s.remove(ctx, joinURL(folder, name), func(other string) bool { return isTableFile(other) && !current[other] }); err != nil {
+		return err
+	}
+	return s.removeFolder(ctx, staged, isTableFile)
 }
 
 // remove deletes the matching files in the folder of a URL.

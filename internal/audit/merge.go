@@ -313,8 +313,7 @@ type Output struct {
 	// Page writes report.html. Note is the content of run.json.
 	Page func(w io.Writer, a *Audit) error
 	Note any
-	// Workers merge the rows if there are several partitions, unless it is nil. They share the
-	// folder Dir.
+	// Workers merge the rows if there are several partitions, unless it is nil.
 	Workers Workers
 	// FileRows is the largest number of rows of a partition, and so of a file of scores. More
 	// rows are written to a folder of files, and so are their copies. The default is 8,388,608.
@@ -349,10 +348,18 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 	scores.header = header
 	defer scores.abort()
 	defer duplicates.abort()
-	if to.Workers != nil && len(m.partitions) > 1 {
-		a, err = m.there(ctx, to.Workers, header, files, to.Dir)
-	} else {
+	written := []*table{scores, duplicates}
+	switch {
+	case to.Workers == nil:
 		a, err = m.here(ctx, to.Dir, &tables{scores, duplicates})
+	case len(m.partitions) == 1:
+		if err = to.Workers.Fetch(ctx); err == nil {
+			a, err = m.here(ctx, to.Dir, &tables{scores, duplicates})
+		}
+	default:
+		if a, err = m.there(ctx, to.Workers, header, files, to.Dir); !to.Workers.Shared() {
+			written = nil
+		}
 	}
 	if err != nil {
 		return nil, interrupted(ctx, err)
@@ -373,7 +380,7 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 		defer f.Abort()
 		others = append(others, f)
 	}
-	if err := commitTables([]*table{scores, duplicates}, others...); err != nil {
+	if err := commitTables(written, others...); err != nil {
 		return nil, interrupted(ctx, err)
 	}
 	return a, nil

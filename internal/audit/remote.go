@@ -21,7 +21,15 @@ type Workers interface {
 	// and Gather for each partition, even if they got no records. If there are no bins,
 	// only the task Results of each partition runs. All tasks use OpenMerge with this prefix.
 	Run(ctx context.Context, prefix string, r Round, partitions, bins int) error
+	// Shared reports whether Output.Dir is the folder of these files. If it is a copy, the caller
+	// puts the tables that workers write in place.
+	Shared() bool
+	// Fetch completes the copy. Until then, it may lack the rows of files of scores.
+	Fetch(ctx context.Context) error
 }
+
+// StagedFolder returns the name of the folder in which workers write a table of the results.
+func StagedFolder(table string) string { return temporaryFolder(table, "new") }
 
 // resultRound is the round in which results are written.
 const resultRound = "results"
@@ -263,7 +271,7 @@ func (write writerTo) WriteTo(to io.Writer) (int64, error) { return 0, write(to)
 
 // stagedName returns the name of a file of results before all files are in place.
 func stagedName(table string, partition int, sum string) string {
-	return stagedFolder(table) + "/" + setName(partition, sum)
+	return StagedFolder(table) + "/" + setName(partition, sum)
 }
 
 // tallyState is what a tally counted, for other machines.

@@ -21,6 +21,10 @@ func (o otherMachines) Put(ctx context.Context, name string, content io.WriterTo
 	return o.dirFiles.Put(ctx, name, content)
 }
 
+func (o otherMachines) Shared() bool { return true }
+
+func (o otherMachines) Fetch(context.Context) error { return nil }
+
 // Run runs the tasks of a round.
 func (o otherMachines) Run(ctx context.Context, prefix string, r Round, partitions, bins int) error {
 	random := rand.New(rand.NewPCG(1, 1))

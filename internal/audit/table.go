@@ -28,7 +28,7 @@ type table struct {
 	columns *columns
 	header  []byte // the first file has it, and all files have its checksum; nil without a header
 	sum     string
-	files   []*atomicfile.File // by partition; nil if other machines wrote them to t.staged()
+	files   []*atomicfile.File // by partition; nil if workers wrote them to t.staged()
 }
 
 // tableFile writes the file of a partition.
@@ -82,9 +82,6 @@ func (t *table) temporary(state string) string {
 }
 
 func temporaryFolder(table, state string) string { return ".attach-" + table + "-" + state + ".tmp" }
-
-// stagedFolder returns the name of the folder in which other machines write a table.
-func stagedFolder(table string) string { return temporaryFolder(table, "new") }
 
 func isDir(path string) bool {
 	info, err := os.Stat(path)

@@ -23,8 +23,7 @@ type Remote interface {
 	// returns after the folder parts contains everything that the workers saved: parts and
 	// reasons.
 	Score(ctx context.Context, o Options, shards []Shard, parts string, progress Progress) error
-	// Merger returns the machines that merge the parts of a large audit in the folder dir. It
-	// returns nil if they do not share this folder.
+	// Merger returns the machines that merge the parts of a large audit in the folder dir.
 	Merger(dir string) (audit.Workers, error)
 }
 
