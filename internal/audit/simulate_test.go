@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 )
 
 // TestSimulation prints what each stage of an audit of ATTACH_SIMULATE rows costs:
@@ -188,28 +188,32 @@ func simulateParts(t *testing.T, total int) {
 		return written, scoring.Flush()
 	})
 	var joined *ScoreSet
-	stage(t, "open, check and join parts", simulatedRows, total, func() (int64, error) {
-		files, errs := OpenFiles(ctx, paths, true)
+	stage(t, "read headers and join", simulatedRows, total, func() (int64, error) {
+		files, errs := OpenFiles(ctx, paths, false)
 		if err := cmp.Or(errs...); err != nil {
 			return 0, err
 		}
 		joined, err = Join(files)
 		return 0, err
 	})
-	stage(t, "find exact and near copies", simulatedRows, total, func() (int64, error) {
-		m := newMerge(joined, fileRows, dirFiles(dir))
-		if err := m.findCopies(ctx, m.runHere(dir)); err != nil {
+	m := newMerge(joined, fileRows, dirFiles(dir))
+	stage(t, "exact copies", simulatedRows, total, func() (int64, error) {
+		return simulatedRows * hashRecordSize, m.runHere(dir)(ctx, Round{Name: exactRound})
+	})
+	stage(t, "exact and near copies", simulatedRows, total, func() (int64, error) {
+		return simulatedRows * (hashRecordSize + cellBands*bucketRecordSize), m.findCopies(ctx, m.runHere(dir))
+	})
+	scores := &table{ctx: ctx, path: filepath.Join(dir, Scores), columns: joined.columns(), files: make([]*atomicfile.File, 1)}
+	duplicates := &table{ctx: ctx, path: filepath.Join(dir, Duplicates), columns: duplicateColumns(), files: make([]*atomicfile.File, 1)}
+	defer duplicates.abort()
+	stage(t, "write and count", simulatedRows, total, func() (written int64, err error) {
+		if _, err := m.results(ctx, &tables{scores, duplicates}); err != nil {
 			return 0, err
 		}
-		return simulatedRows * hashRecordSize, nil
-	})
-	stage(t, "merge: all of this, and write", simulatedRows, total, func() (written int64, err error) {
-		files, errs := OpenFiles(ctx, paths, true)
-		out := filepath.Join(dir, "out")
-		if _, err := Finish(ctx, files, Output{Dir: out, Page: func(io.Writer, *Audit) error { return nil }}); cmp.Or(cmp.Or(errs...), err) != nil {
-			return 0, cmp.Or(cmp.Or(errs...), err)
+		if err := scores.files[0].Commit(); err != nil {
+			return 0, err
 		}
-		info, err := os.Stat(filepath.Join(out, Scores))
+		info, err := os.Stat(scores.path)
 		if err != nil {
 			return 0, err
 		}
