@@ -124,10 +124,15 @@ func splitArgs(args []string) (attachArgs, beamArgs []string) {
 	return attachArgs, beamArgs
 }
 
+// inThisProcess reports whether the flags of Beam select the runner Prism in this process.
+func inThisProcess() bool {
+	return slices.Contains([]string{"", "prism", "PrismRunner"}, *runners.Runner) && *jobopts.Endpoint == ""
+}
+
 // setWorkerDefaults makes a remote runner start this program for each of its workers. Beam's
 // own flags take precedence.
 func setWorkerDefaults() error {
-	if slices.Contains([]string{"", "prism", "PrismRunner"}, *runners.Runner) && *jobopts.Endpoint == "" {
+	if inThisProcess() {
 		return nil
 	}
 	executable, err := os.Executable()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -227,6 +228,10 @@ type mergeWorkers struct {
 	pipeline *pipeline
 }
 
+// Suit reports whether workers are to merge partitions. One partition takes less time than the start
+// of a job. Prism in this process would keep all records in memory.
+func (w mergeWorkers) Suit(partitions int) bool { return partitions > 1 && !inThisProcess() }
+
 // Shared reports whether the folder of results is not a URL.
 func (w mergeWorkers) Shared() bool { return w.pipeline.cloud == "" }
 
@@ -266,9 +271,13 @@ func (w mergeWorkers) Run(ctx context.Context, prefix string, r audit.Round, par
 		toPartitions := beam.ParDo(s, &matchFn{t}, beam.GroupByKey(s, toBins))
 		beam.ParDo0(s, &gatherFn{t}, beam.GroupByKey(s, toPartitions))
 	}
+	begun := time.Now()
 	_, err := beamx.RunWithMetrics(ctx, p)
+	if err == nil {
+		w.pipeline.merged = bins == 0
+		fmt.Fprintf(w.pipeline.log, "workers merged %d partitions, round %s, in %.1f s\n", partitions, r.Name, time.Since(begun).Seconds())
+	}
 	if err == nil || ctx.Err() != nil {
-		w.pipeline.merged = err == nil && bins == 0
 		return err
 	}
 	if paths, release, reasonErr := w.Local(ctx, prefix+failedFile); reasonErr == nil {

@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
 )
@@ -22,6 +26,13 @@ func TestMerge(t *testing.T) {
 	if err := os.Mkdir("bucket", 0o777); err != nil {
 		t.Fatal(err)
 	}
+	port, err := strconv.Atoi(freePort(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := prism.CreateJobServer(t.Context(), prism.Options{Port: port}); err != nil {
+		t.Fatal(err)
+	}
 	for _, inputs := range []string{"part-[01].npz", "part-*.npz"} {
 		args := []string{"m.attach", "--x", inputs, "--file-rows", "1000"}
 		attach(t, append([]string{"audit", "-o", "whole"}, args...)...)
@@ -30,7 +41,8 @@ func TestMerge(t *testing.T) {
 			t.Fatalf("%v, %v", names, err)
 		}
 		for _, to := range []string{"out", "file://" + dir + "/bucket"} {
-			if out, err := scaleCommand(t.Context(), t, nil, append(args, "-o", to)...).CombinedOutput(); err != nil {
+			out, err := scaleCommand(t.Context(), t, nil, append(args, "-o", to, "--verbose", "--runner=universal", fmt.Sprint("--endpoint=localhost:", port), "--environment_type=LOOPBACK")...).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "workers merged 4 partitions, round results") && !strings.Contains(string(out), "workers merged 10 partitions, round results") {
 				t.Fatalf("%v: %s", err, out)
 			}
 			local := filepath.Base(to)

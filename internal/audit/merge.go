@@ -313,7 +313,7 @@ type Output struct {
 	// Page writes report.html. Note is the content of run.json.
 	Page func(w io.Writer, a *Audit) error
 	Note any
-	// Workers merge the rows if there are several partitions, unless it is nil.
+	// Workers merge the rows if they suit the number of partitions, unless it is nil.
 	Workers Workers
 	// FileRows is the largest number of rows of a partition, and so of a file of scores. More
 	// rows are written to a folder of files, and so are their copies. The default is 8,388,608.
@@ -352,7 +352,7 @@ func Finish(ctx context.Context, files []*File, to Output) (a *Audit, err error)
 	switch {
 	case to.Workers == nil:
 		a, err = m.here(ctx, to.Dir, &tables{scores, duplicates})
-	case len(m.partitions) == 1:
+	case !to.Workers.Suit(len(m.partitions)):
 		if err = to.Workers.Fetch(ctx); err == nil {
 			a, err = m.here(ctx, to.Dir, &tables{scores, duplicates})
 		}

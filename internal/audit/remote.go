@@ -21,6 +21,8 @@ type Workers interface {
 	// and Gather for each partition, even if they got no records. If there are no bins,
 	// only the task Results of each partition runs. All tasks use OpenMerge with this prefix.
 	Run(ctx context.Context, prefix string, r Round, partitions, bins int) error
+	// Suit reports whether the workers are to merge this number of partitions.
+	Suit(partitions int) bool
 	// Shared reports whether Output.Dir is the folder of these files. If it is a copy, the caller
 	// puts the tables that workers write in place.
 	Shared() bool

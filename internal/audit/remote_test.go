@@ -21,6 +21,8 @@ func (o otherMachines) Put(ctx context.Context, name string, content io.WriterTo
 	return o.dirFiles.Put(ctx, name, content)
 }
 
+func (o otherMachines) Suit(int) bool { return true }
+
 func (o otherMachines) Shared() bool { return true }
 
 func (o otherMachines) Fetch(context.Context) error { return nil }
