@@ -87,12 +87,25 @@ func (s *spill) close() {
 	}
 }
 
+// sorted holds sorted records.
+type sorted [][]byte
+
 // sortRecords sorts records of a size by their bytes. Records begin with what they are sorted by,
 // in big-endian order, so the result does not depend on the order in which they were sent.
-func sortRecords(records []byte, size int) [][]byte {
-	list := slices.Collect(slices.Chunk(records, size))
+func sortRecords(records []byte, size int) sorted {
+	list := slices.AppendSeq(make(sorted, 0, len(records)/size), slices.Chunk(records, size))
 	slices.SortFunc(list, bytes.Compare)
 	return list
+}
+
+// WriteTo writes the records.
+func (s sorted) WriteTo(w io.Writer) (n int64, err error) {
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	for _, record := range s {
+		buffered.Write(record) // Flush returns the error
+		n += int64(len(record))
+	}
+	return n, buffered.Flush()
 }
 
 // rowReader reads values of rows from sorted records that begin with the numbers of rows.

@@ -88,15 +88,15 @@ func (m *Merge) Scatter(ctx context.Context, r Round, partition int, send func(b
 // calls the function send with the index of a partition and a record.
 func (m *Merge) Match(ctx context.Context, r Round, bin int, records []byte, send func(partition int, record []byte) error) error {
 	toBin, _ := m.recordSizes(r)
-	sorted := sortRecords(records, toBin)
+	list := sortRecords(records, toBin)
 	toRow := func(record []byte) error { return send(int(binary.BigEndian.Uint64(record))/m.size, record) }
 	switch r.Name {
 	case exactRound:
-		return matchHashes(sorted, toRow)
+		return matchHashes(list, toRow)
 	case nearRound:
-		return compareBuckets(sorted, m.indices, toRow)
+		return compareBuckets(list, m.indices, toRow)
 	}
-	return m.matchCopies(ctx, bin, sorted, toRow)
+	return m.matchCopies(ctx, bin, list, toRow)
 }
 
 // Gather runs the last task of a partition in a round, with all records that were sent to it, in any
@@ -107,7 +107,7 @@ func (m *Merge) Gather(ctx context.Context, r Round, partition int, records []by
 	if r.Name == nearRound {
 		name = nearBand(r.Band)
 	}
-	err := m.files.Put(ctx, m.fileName(name, partition), written(bytes.Join(sortRecords(records, toPartition), nil)))
+	err := m.files.Put(ctx, m.fileName(name, partition), sortRecords(records, toPartition))
 	if err != nil || r.Name != exactRound {
 		return err
 	}
