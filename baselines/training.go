@@ -71,6 +71,9 @@ func newRankDistances(x *neighbours.Index, ranks ...int) rankDistances {
 	return rankDistances{x.Rows, x, ranks}
 }
 
+// PropagatesNaN implements graph.NaNPropagator.
+func (s *rankDistances) PropagatesNaN() bool { return true }
+
 // distances returns, for each rank, the distance of each row of b to the training row of
 // this rank.
 func (s *rankDistances) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {

@@ -223,7 +223,8 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 }
 
 // DistancesGraph writes the computation of Distances as graph nodes. The result is n×ranks for
-// n rows of q. It returns an error if graph.CheckBank rejects the index rows.
+// n rows of q. If a row is not finite, neither are its distances. DistancesGraph returns an
+// error if graph.CheckBank rejects the index rows.
 func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
 	k, padding := slices.Max(ranks)+1, 0
 	inBlocks := k == 1 && x.Rows.Rows > longSearch && q.Opset() >= blocksOpset
@@ -236,14 +237,20 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 	}
 	nearness := x.nearnessGraph(a, bank, padding)
 	var nearest graph.Tensor
-	if inBlocks {
+	switch {
+	case inBlocks:
 		nearest = nearness.ArgMaxOf(nearness.Cols() / blockOfRows)
-	} else {
+	case k == 1:
+		nearest = nearness.ArgMax()
+	default:
 		_, nearest = nearness.Top(k)
 	}
 	var all []graph.Tensor
 	for _, rank := range ranks {
 		all = append(all, a.Double().Sub(nearest.Columns(rank, rank+1).Rows(bank).Double()).Norm())
+	}
+	if len(all) == 1 {
+		return all[0], nil
 	}
 	return all[0].Concat(all[1:]...), nil
 }
