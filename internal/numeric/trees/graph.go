@@ -162,7 +162,9 @@ func (f *Forest) searchGraph(x graph.Tensor, requiredWeights []float64) (graph.T
 		}
 		cumulative := w.MatMul(sums)
 		before := cumulative.Less(required).Double()
-		required = required.Sub(before.Mul(cumulative).RowMax())
+		if i < searchSteps-1 {
+			required = required.Sub(before.Mul(cumulative).RowMax())
+		}
 		if step := before.Sum().To(pb.TensorProto_INT64); i == 0 {
 			at = step
 		} else {
