@@ -344,6 +344,13 @@ func (s *storage) localFiles(ctx context.Context, folder, prefix string, match f
 // get copies files from the folder of a URL to a local folder, if their names begin with
 // prefix and match returns true for them. It skips files that exist with the same size.
 func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, destination string) error {
+	return s.each(ctx, folder, prefix, match, destination, func(b *blob.Bucket, o *blob.ListObject, to string) error {
+		return download(ctx, b, o.Key, to)
+	})
+}
+
+// each calls the function use for the files that get copies, with their destinations.
+func (s *storage) each(ctx context.Context, folder, prefix string, match func(name string) bool, destination string, use func(b *blob.Bucket, o *blob.ListObject, to string) error) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
@@ -353,14 +360,14 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, o := range objects {
-		name := filepath.Join(destination, path.Base(o.Key))
+		to := filepath.Join(destination, path.Base(o.Key))
 		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
-		if info, err := os.Stat(name); err == nil && info.Size() == o.Size {
+		if info, err := os.Stat(to); err == nil && info.Size() == o.Size {
 			continue
 		}
-		if err := download(ctx, b, o.Key, name); err != nil {
+		if err := use(b, o, to); err != nil {
 			return fmt.Errorf("%s: %w", folder, err)
 		}
 	}
@@ -370,35 +377,18 @@ func (s *storage) get(ctx context.Context, folder, prefix string, match func(nam
 // footerBytes is the number of bytes at the end of a part that getHeaders copies at first.
 const footerBytes = 1 << 18
 
-// getHeaders copies the parts in the folder of a URL to a local folder, but without their rows: a
-// copy has the size of the part, and only its beginning and its footer. It skips parts that exist
-// with the same size, and copies other files whole. It returns the copies without rows.
+// getHeaders copies the files in the folder of a URL to a local folder as get does, but parts
+// without their rows: a copy has the size of the part, and only its beginning and its footer. It
+// returns the copies without rows.
 func (s *storage) getHeaders(ctx context.Context, folder, destination string) (partial []string, err error) {
 	if err := s.get(ctx, folder, "", func(name string) bool { return !isPart(name) }, destination); err != nil {
 		return nil, err
 	}
-	b, key, err := s.open(ctx, folder)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := listObjects(ctx, b, key+"/", "/")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", folder, err)
-	}
-	for _, o := range objects {
-		name := filepath.Join(destination, path.Base(o.Key))
-		if o.IsDir || !isPart(path.Base(o.Key)) {
-			continue
-		}
-		if info, err := os.Stat(name); err == nil && info.Size() == o.Size {
-			continue
-		}
-		if err := copyHeader(ctx, b, o, name); err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, err)
-		}
-		partial = append(partial, name)
-	}
-	return partial, nil
+	err = s.each(ctx, folder, "", isPart, destination, func(b *blob.Bucket, o *blob.ListObject, to string) error {
+		partial = append(partial, to)
+		return copyHeader(ctx, b, o, to)
+	})
+	return partial, err
 }
 
 // copyHeader copies the beginning and the footer of a Parquet file. The last 8 bytes of the file
