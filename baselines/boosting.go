@@ -3,6 +3,7 @@ package baselines
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 
@@ -123,4 +124,23 @@ func (b *boosting) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tenso
 	}
 	n := len(b.Levels)
 	return sums.Add(base).Reshape(-1, int64(len(b.Models)/n), int64(n)).Sorted().Interpolate(b.Levels, levels), nil
+}
+
+// QuantileBounds implements graph.BoundedQuantiles.
+func (b *boosting) QuantileBounds() []float64 {
+	n := len(b.Levels)
+	bounds := make([]float64, len(b.Models)/n)
+	for i, m := range b.Models {
+		bound, values := math.Abs(m.Base), m.Values
+		for _, tree := range m.Trees {
+			var largest float64
+			for _, v := range values[:tree.Leaves] {
+				largest = max(largest, math.Abs(v))
+			}
+			bound += math.Abs(m.LearningRate) * largest
+			values = values[tree.Leaves:]
+		}
+		bounds[i/n] = max(bounds[i/n], 1.001*bound) // the graph adds in float32
+	}
+	return bounds
 }

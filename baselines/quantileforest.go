@@ -84,3 +84,11 @@ func (f *quantileForest) QuantilesGraph(x graph.Tensor, levels []float64) (graph
 	}
 	return graph.Stack(targets), nil
 }
+
+// QuantileBounds implements graph.BoundedQuantiles: a quantile is a training target.
+func (f *quantileForest) QuantileBounds() (bounds []float64) {
+	for _, forest := range f.Forests {
+		bounds = append(bounds, float64(max(-forest.Values[0], forest.Values[len(forest.Values)-1])))
+	}
+	return bounds
+}

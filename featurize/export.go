@@ -68,6 +68,9 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 		return Exported{}, errors.New("an exported model cannot compute the weight of each row; predict with the .attach file, or fit without FitOptions.TargetRows")
 	}
 	e := exporter{bundle: b, opts: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rowAxis: "rows"}}
+	e.opts.noIntervals = len(o.Only) > 0 && !slices.ContainsFunc(o.Only, func(name string) bool {
+		return name == graph.QuantilesOut || name == graph.Lower || name == graph.Upper
+	})
 	var err error
 	if o.OnlyHeads {
 		e.builder = onnx.NewBuilder("attach", headsOpset)

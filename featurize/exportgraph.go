@@ -38,6 +38,7 @@ type graphOptions struct {
 	alpha, level float64 // defaults of the optional inputs; 0 means the value in the .attach file
 	sets         string  // see ExportOptions.Sets
 	rowAxis      any     // name or size of the row axis of inputs and outputs, for Builder.Input
+	noIntervals  bool    // whether the outputs of the interval model will be removed
 }
 
 // writeGraph appends the computations of a .attach file to a graph. rows names the graph's
@@ -335,13 +336,6 @@ func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 		return nil, graph.Refuse("intervals with the score %q cannot be exported: fit with the score %q", s, conformal.CQR)
 	}
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
-	q, err := graph.Quantiles(w.bundle.IntervalModel.Value(), w.rows.Features, levels)
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.IntervalModel.Method, err)
-	}
-	if w.bundle.Base.Residual {
-		q = q.Add(w.rows.Logits.Reshape(-1, int64(targets), 1))
-	}
 	maxSize, unknownValues := make([]float64, targets), make([]float64, len(levels))
 	for t, cal := range c.Quantiles {
 		maxSize[t] = quantile.Reach(cal.Levels, cal.Grid, cal.Y)
@@ -349,8 +343,11 @@ func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 	for i, l := range levels {
 		unknownValues[i] = quantile.Unknown(l)
 	}
+	q, finite, err := w.predictedQuantiles(maxSize)
+	if err != nil {
+		return nil, err
+	}
 	double := q.Double()
-	finite := double.Abs().Less(nextAfter(double, maxSize)).All() // shape n×targets×1
 	w.addOutput(graph.QuantilesOut, finite.Choose(q, q.Numbers(unknownValues, len(levels))), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
 	if c.Groups == nil && c.Folds == nil {
@@ -358,11 +355,60 @@ func (w *graphWriter) writeQuantiles() (*graph.Tensor, error) {
 			return nil, err
 		}
 	}
-	allFinite := finite.Reshape(-1, int64(targets))
-	if targets > 1 {
-		allFinite = allFinite.All()
+	finiteRows := inAllTargets(finite, targets)
+	if bounds := graph.QuantileBounds(w.bundle.IntervalModel.Value()); w.opts.noIntervals && bounds != nil {
+		finiteRows, err = w.finiteByBounds(maxSize, bounds)
 	}
-	return &allFinite, nil
+	return &finiteRows, err
+}
+
+// predictedQuantiles writes the quantiles of the interval model, n×targets×levels. finite,
+// n×targets×1, marks those that are at most maxSize.
+func (w *graphWriter) predictedQuantiles(maxSize []float64) (q, finite graph.Tensor, err error) {
+	q, err = graph.Quantiles(w.bundle.IntervalModel.Value(), w.rows.Features, w.bundle.Calibration.Quantiles[0].Levels)
+	if err != nil {
+		return q, q, fmt.Errorf("%s cannot be exported: %w", w.bundle.IntervalModel.Method, err)
+	}
+	if w.bundle.Base.Residual {
+		q = q.Add(w.rows.Logits.Reshape(-1, int64(len(maxSize)), 1))
+	}
+	double := q.Double()
+	return q, double.Abs().Less(nextAfter(double, maxSize)).All(), nil
+}
+
+// inAllTargets turns a condition n×targets×1 into one for all targets of a row, n×1.
+func inAllTargets(c graph.Tensor, targets int) graph.Tensor {
+	c = c.Reshape(-1, int64(targets))
+	if targets > 1 {
+		c = c.All()
+	}
+	return c
+}
+
+// finiteByBounds marks the rows with finite quantiles, n×1. bounds holds the largest magnitude
+// of a quantile that the interval model can return for each target. The interval model runs only
+// if a row has a prediction so large that the bounds do not decide.
+func (w *graphWriter) finiteByBounds(maxSize, bounds []float64) (finite graph.Tensor, err error) {
+	limits, x := make([]float64, len(bounds)), w.rows.Features
+	for t, b := range bounds {
+		limits[t] = maxSize[t]*(1-1e-6) - b // rounding errors are smaller than a millionth
+	}
+	size := x.MatMul(x.Constant(make([]float32, x.Cols()), x.Cols(), 1)) // 0, or NaN
+	if w.bundle.Base.Residual {
+		size = size.Add(w.rows.Logits)
+	}
+	within := size.Double().Abs().Less(limits)
+	decided := within.All().Not().To(pb.TensorProto_INT32).Reduce("ReduceSum", 0, 1).Less(1.)
+	out := w.builder.If(decided.Name(), 1, func() []string {
+		return []string{within.All().Name()}
+	}, func() []string {
+		_, finite, err = w.predictedQuantiles(maxSize)
+		if err != nil {
+			return nil
+		}
+		return []string{inAllTargets(finite, len(maxSize)).Name()}
+	})
+	return graph.Wrap(w.builder, out[0], pb.TensorProto_BOOL, 1), err
 }
 
 // nextAfter returns the numbers above those of limits as a constant, targets×1. A number less

@@ -237,3 +237,47 @@ func TestExportOnly(t *testing.T) {
 		t.Errorf("a classifier with bounds: error %v", err)
 	}
 }
+
+// TestExportOnlyDetection checks an export without intervals. Its interval model runs only if the
+// prediction of a row is very large. Scores agree with the .attach file on usual rows and on rows
+// whose predictions are near the limit or above it.
+func TestExportOnlyDetection(t *testing.T) {
+	const n, h = 200, 3
+	detector, _ := attach.MethodByName("distance")
+	for _, name := range []string{"gradient-boosting", "quantile-forest"} {
+		method, _ := attach.MethodByName(name)
+		for _, targets := range []int{1, 2} {
+			random := noise(n * (h + 2*targets))
+			matrix := func(data []float32, cols int) blas32.General {
+				return blas32.General{Rows: len(data) / cols, Cols: cols, Stride: cols, Data: slices.Clone(data)}
+			}
+			b := ood.Batch{Features: matrix(random[:n*h], h), Logits: matrix(random[n*h:n*(h+targets)], targets)}
+			bundle, err := attach.Fit(t.Context(), attach.FitOptions{
+				Base: attach.Base{Task: attach.Regression, Residual: true}, Batch: b, Targets: matrix(random[n*(h+targets):], targets),
+				Detector: detector, IntervalModel: method, IntervalParams: ood.Params{"n_estimators": 3},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "heads.onnx")
+			if _, err := featurize.Export(t.Context(), bundle, path, featurize.ExportOptions{OnlyHeads: true, Only: []string{graph.OODScore, graph.PValue}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, node := range load(t, path).Proto.GetGraph().GetNode() {
+				if strings.HasPrefix(node.GetOpType(), "TreeEnsemble") {
+					t.Errorf("%s: the interval model runs for all rows", name)
+				}
+			}
+			far := ood.Batch{Features: matrix(b.Features.Data, h), Logits: matrix(b.Logits.Data, targets)}
+			for i := range n {
+				far.Logits.Data[i*targets+i%targets] *= float32(math.Exp(float64(i) / 10))
+			}
+			for _, rows := range []ood.Batch{b, far} {
+				a, err := verify(t, bundle, path, rows)
+				if err != nil || a.Disagreement() != "" || len(a.Outputs) != 2 {
+					t.Errorf("%s, %d targets: %+v, error %v", name, targets, a, err)
+				}
+			}
+		}
+	}
+}

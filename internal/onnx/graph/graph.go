@@ -134,6 +134,20 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	return all.Add(unknown.Reshape(0, 1, 1)), nil
 }
 
+// BoundedQuantiles is an optional interface of a QuantileRegressor. QuantileBounds returns the
+// largest magnitude that a quantile of each target can have.
+type BoundedQuantiles interface {
+	QuantileBounds() []float64
+}
+
+// QuantileBounds returns the bounds of a fitted interval model, or nil if it has none.
+func QuantileBounds(fitted any) []float64 {
+	if q, ok := fitted.(BoundedQuantiles); ok {
+		return q.QuantileBounds()
+	}
+	return nil
+}
+
 var errNoGraph = &Refusal{"only methods of attach can be written as a graph of ONNX operators, and not all of them"}
 
 // MostBank is the largest size in bytes of the training rows in a graph. Larger model files
