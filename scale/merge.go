@@ -230,7 +230,7 @@ type mergeWorkers struct {
 
 // Suit reports whether workers are to merge partitions. One partition takes less time than the start
 // of a job. Prism in this process would keep all records in memory.
-func (w mergeWorkers) Suit(partitions int) bool { return partitions > 1 && !inThisProcess() }
+func (w mergeWorkers) Suit(partitions int) bool { return partitions > 1 && !w.pipeline.alone }
 
 // Shared reports whether the folder of results is not a URL.
 func (w mergeWorkers) Shared() bool { return w.pipeline.cloud == "" }

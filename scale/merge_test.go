@@ -33,6 +33,9 @@ func TestMerge(t *testing.T) {
 	if _, err := prism.CreateJobServer(t.Context(), prism.Options{Port: port}); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := scaleCommand(t.Context(), t, nil, "m.attach", "--x", "part-[01].npz", "--file-rows", "1000", "-o", "alone", "--verbose").CombinedOutput(); err != nil || strings.Contains(string(out), "workers merged") {
+		t.Errorf("without other machines: %v: %s", err, out)
+	}
 	for _, inputs := range []string{"part-[01].npz", "part-*.npz"} {
 		args := []string{"m.attach", "--x", inputs, "--file-rows", "1000"}
 		attach(t, append([]string{"audit", "-o", "whole"}, args...)...)

@@ -242,12 +242,13 @@ type pipeline struct {
 	partial      []string // local copies of parts that have only a header
 	merged       bool     // whether workers wrote the scores and the copies to cloud
 	log          io.Writer
+	alone        bool // whether workers run in this process only; Beam changes the flags that say so
 }
 
 // newPipeline prepares an audit. If -o is a URL, it downloads an audit that exists at this
 // URL to a local folder, and replaces the URL in the arguments with this folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
-	e := &pipeline{storage: s, args: args, log: io.Discard}
+	e := &pipeline{storage: s, args: args, log: io.Discard, alone: inThisProcess()}
 	for i, arg := range args {
 		output := ""
 		switch {
