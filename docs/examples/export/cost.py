@@ -5,8 +5,8 @@
 
 MODELS and DATA are the folders that ATTACH_DATA describes. The program fits six models with the
 defaults of `attach fit`, unless DIR holds their .attach files, and exports each one with all
-outputs and with one output. The model and its exports run in turns in one thread. The export
-with all outputs runs a second time in each turn, and is asked only for the model's own outputs.
+outputs and with one output. The model and its exports run in turns in one thread. A second
+session of the export with all outputs is asked only for the model's own outputs.
 The program prints the median time of the model, and the median ratio of the runs of one turn.
 """
 import argparse, csv, pathlib, subprocess, time
@@ -46,7 +46,7 @@ def main():
         for n in (1, 32):
             alone, ratios = measure(model, files, {k: v[:n] for k, v in feeds.items()}, o)
             cells = [f"{ratios[k]:.3g}" if k in ratios else "" for k in columns]
-            print(f"| {name} | {n} | {alone:.3g} ms | " + " | ".join(cells) + " |", flush=True)
+            print(f"| {name} | {n} | {float(f'{alone:.3g}'):,g} ms | " + " | ".join(cells) + " |", flush=True)
 
 
 def run(*command, may_fail=False):
@@ -57,19 +57,17 @@ def run(*command, may_fail=False):
 
 
 def measure(model, files, feeds, o):
-    sessions = {"": session(model), **{k: session(f) for k, f in files.items()}}
+    sessions = {k: session(f) for k, f in {"": model, **files, OWN: files[KINDS[0]]}.items()}
     own = [v.name for v in sessions[""].get_outputs()]
-    runs = {k: (s, None) for k, s in sessions.items()} | {OWN: (sessions[KINDS[0]], own)}
-    took = {k: [] for k in runs}
+    took = {k: [] for k in sessions}
     rng = np.random.default_rng(0)
     end = time.monotonic() + o.seconds
     for turn in range(o.turns + 3):
         if turn > 12 and time.monotonic() > end:
             break
-        for k in rng.permutation(list(runs)):
-            s, names = runs[k]
+        for k in rng.permutation(list(sessions)):
             start = time.perf_counter()
-            s.run(names, feeds)
+            sessions[k].run(own if k == OWN else None, feeds)
             if turn > 2:
                 took[k].append(time.perf_counter() - start)
     bare = np.array(took.pop(""))
