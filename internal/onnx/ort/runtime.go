@@ -6,7 +6,13 @@
 // [Install] downloads a library. Callers must close tensors and sessions before their
 // runtime.
 //
-// Only this package uses the Go binding of libonnxruntime.
+// Only this package uses the Go binding of libonnxruntime, github.com/yalue/onnxruntime_go.
+// ONNX Runtime has a binding of its own, github.com/microsoft/onnxruntime/go, without a release
+// as of November 2026. It has counterparts of all that this package uses: sessions from bytes,
+// tensors over pinned Go memory, texts, options of sessions and CUDA, and runs that a context
+// ends. A move must mind three differences. Its Init fixes the log level, which this package
+// sets. After its Shutdown, it cannot be opened again in the same process, as [Runtime] can. It
+// returns errors with codes, so cleanError would change. Scalars would work.
 package ort
 
 import (
