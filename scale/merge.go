@@ -66,7 +66,12 @@ func (f *matchFn) ProcessElement(ctx context.Context, bin int, records func(*[]b
 		if bin == 0 {
 			out.begin(f.Partitions)
 		}
-		err := m.Match(ctx, f.Round, bin, join(records), out.send)
+		size, _ := m.RecordSizes(f.Round)
+		all, remove, err := audit.Spool(next(records), size)
+		defer remove()
+		if err == nil {
+			err = m.Match(ctx, f.Round, bin, all, out.send)
+		}
 		out.flush()
 		return err
 	})
@@ -74,7 +79,15 @@ func (f *matchFn) ProcessElement(ctx context.Context, bin int, records func(*[]b
 
 // ProcessElement writes what was found for a partition.
 func (f *gatherFn) ProcessElement(ctx context.Context, partition int, records func(*[]byte) bool) error {
-	return f.run(ctx, func(m *audit.Merge) error { return m.Gather(ctx, f.Round, partition, join(records)) })
+	return f.run(ctx, func(m *audit.Merge) error {
+		_, size := m.RecordSizes(f.Round)
+		all, remove, err := audit.Spool(next(records), size)
+		defer remove()
+		if err != nil {
+			return err
+		}
+		return m.Gather(ctx, f.Round, partition, all)
+	})
 }
 
 // ProcessElement writes the results of a partition.
@@ -82,13 +95,12 @@ func (f *resultsFn) ProcessElement(ctx context.Context, partition int) error {
 	return f.run(ctx, func(m *audit.Merge) error { return m.Results(ctx, partition) })
 }
 
-// join returns the records of all chunks.
-func join(records func(*[]byte) bool) []byte {
-	var all, chunk []byte
-	for records(&chunk) {
-		all = append(all, chunk...)
+// next returns a function that returns one chunk after another, and false after the last one.
+func next(chunks func(*[]byte) bool) func() (chunk []byte, ok bool) {
+	return func() (chunk []byte, ok bool) {
+		ok = chunks(&chunk)
+		return chunk, ok
 	}
-	return all
 }
 
 // chunkBytes is the number of bytes of records that are sent at a time.

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 )
 
 const (
@@ -176,27 +176,37 @@ func (m *Merge) scatterHashes(ctx context.Context, partition int, send func(bin 
 	})
 }
 
-// matchHashes marks rows with equal hashes, given sorted records.
-func matchHashes(records [][]byte, send func(record []byte) error) error {
-	for len(records) > 0 {
-		n := 1
-		for n < len(records) && bytes.Equal(records[n][:16], records[0][:16]) {
-			n++
+// equalRows describes rows with equal hashes.
+type equalRows struct {
+	first int
+	again bool // whether there are several
+}
+
+// matchHashes marks rows with equal hashes.
+func matchHashes(records Records, send func(record []byte) error) error {
+	found := map[rowhash.Hash]equalRows{}
+	err := records(func(record []byte) error {
+		hash, row := rowhash.Hash(record[:16]), int(binary.BigEndian.Uint64(record[16:]))
+		before, again := found[hash]
+		if again {
+			row = min(row, before.first)
 		}
-		equal, kind := records[:n], firstOfCopy
-		first := int(binary.BigEndian.Uint64(equal[0][16:]))
-		for _, record := range equal {
-			if n == 1 {
-				break
-			}
-			if err := send(encodeMark(int(binary.BigEndian.Uint64(record[16:])), mark{first: first, kind: kind})); err != nil {
-				return err
-			}
-			kind = exactCopy
-		}
-		records = records[n:]
+		found[hash] = equalRows{row, again}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return nil
+	return records(func(record []byte) error {
+		equal, row := found[rowhash.Hash(record[:16])], int(binary.BigEndian.Uint64(record[16:]))
+		switch {
+		case !equal.again:
+			return nil
+		case row == equal.first:
+			return send(encodeMark(row, mark{first: row, kind: firstOfCopy}))
+		}
+		return send(encodeMark(row, mark{first: equal.first, kind: exactCopy}))
+	})
 }
 
 // firstOf returns the first row of the group of a row.
@@ -336,45 +346,58 @@ type binCopies struct {
 	Labels map[[2]int]int
 }
 
-// matchCopies flags and counts the copies of a bin, given sorted records.
-func (m *Merge) matchCopies(ctx context.Context, bin int, records [][]byte, send func(record []byte) error) error {
-	found := binCopies{Ranks: map[int]int{}, Labels: map[[2]int]int{}}
-	for len(records) > 0 {
-		n := 1
-		for n < len(records) && bytes.Equal(records[n][:8], records[0][:8]) {
-			n++
-		}
-		if err := m.flagGroup(records[:n], &found, send); err != nil {
-			return err
-		}
-		records = records[n:]
-	}
-	found.MostCopied = keepMost(found.MostCopied)
-	return m.put(ctx, m.fileName(binFile, bin), found)
+// copyGroup describes the rows of a group of copies.
+type copyGroup struct {
+	copySet
+	firsts [kinds]map[uint64]int // for each kind, the first row of each group
 }
 
-// flagGroup flags the copies of a group, given its rows in order.
-func (m *Merge) flagGroup(rows [][]byte, found *binCopies, send func(record []byte) error) error {
-	set := copySet{Count: len(rows)}
-	var groups [kinds]map[uint64]bool // for each kind, the groups of the rows before
-	for i, record := range rows {
+// matchCopies flags and counts the copies of a bin. A row is a copy in a group, unless it is the
+// first of its copies there.
+func (m *Merge) matchCopies(ctx context.Context, bin int, records Records, send func(record []byte) error) error {
+	groups := map[uint64]*copyGroup{} // by first row
+	err := records(func(record []byte) error {
+		first, row := binary.BigEndian.Uint64(record), int(binary.BigEndian.Uint64(record[8:]))
+		g := groups[first]
+		if g == nil {
+			g = &copyGroup{}
+			groups[first] = g
+		}
+		g.Count++
+		if at, _ := slices.BinarySearch(g.Rows, row); at < MaxCopyKeys {
+			g.Rows = slices.Insert(g.Rows, at, row)
+			g.Rows = g.Rows[:min(len(g.Rows), MaxCopyKeys)]
+		}
+		for k := range g.firsts {
+			if g.firsts[k] == nil {
+				g.firsts[k] = map[uint64]int{}
+			}
+			group := groupIn(record, k)
+			if before, ok := g.firsts[k][group]; !ok || row < before {
+				g.firsts[k][group] = row
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	found := binCopies{Ranks: map[int]int{}, Labels: map[[2]int]int{}}
+	for _, g := range groups {
+		found.Count += g.Count - 1
+		found.MostCopied = append(found.MostCopied, g.copySet)
+	}
+	found.MostCopied = keepMost(found.MostCopied)
+	err = records(func(record []byte) error {
+		row, g := int(binary.BigEndian.Uint64(record[8:])), groups[binary.BigEndian.Uint64(record)]
 		var flags byte
-		if i > 0 {
+		if row != g.Rows[0] {
 			flags = copyOfAny
-			found.Count++
 			found.Ranks[int(binary.BigEndian.Uint32(record[16:]))-1]++
 		}
-		if i < MaxCopyKeys {
-			set.Rows = append(set.Rows, int(binary.BigEndian.Uint64(record[8:])))
-		}
-		for k := range groups {
-			if groups[k] == nil {
-				groups[k] = map[uint64]bool{}
-			}
-			if n := binary.BigEndian.Uint64(record[20+8*k:]); groups[k][n] {
+		for k := range g.firsts {
+			if row != g.firsts[k][groupIn(record, k)] {
 				flags |= copyInKind(k)
-			} else {
-				groups[k][n] = true
 			}
 		}
 		if flags&copyInKind(labelKind) != 0 {
@@ -386,15 +409,19 @@ func (m *Merge) flagGroup(rows [][]byte, found *binCopies, send func(record []by
 				}
 			}
 		}
-		if flags != 0 {
-			if err := send(append(slices.Clone(record[8:16]), flags)); err != nil {
-				return err
-			}
+		if flags == 0 {
+			return nil
 		}
+		return send(append(slices.Clone(record[8:16]), flags))
+	})
+	if err != nil {
+		return err
 	}
-	found.MostCopied = append(found.MostCopied, set)
-	return nil
+	return m.put(ctx, m.fileName(binFile, bin), found)
 }
+
+// groupIn returns the number of the group of a kind in a record of scatterCopies.
+func groupIn(record []byte, kind int) uint64 { return binary.BigEndian.Uint64(record[20+8*kind:]) }
 
 // openFlags opens the copy flags of the rows of a partition.
 func (m *Merge) openFlags(ctx context.Context, partition int) (*rowReader[byte], error) {

@@ -186,7 +186,11 @@ func TestSpill(t *testing.T) {
 		t.Fatal("nothing was written")
 	}
 	for bin := range 3 {
-		all, err := s.records(bin)
+		var all []byte
+		err := s.records(bin)(func(record []byte) error {
+			all = append(all, record...)
+			return nil
+		})
 		if err != nil || len(all) != n*flagRecordSize {
 			t.Fatalf("%d bytes of %d records, %v", len(all), n, err)
 		}

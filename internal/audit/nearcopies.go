@@ -508,7 +508,7 @@ next:
 // joinNear joins the near copies of all bands to groups, in the order of the rows.
 func (m *Merge) joinNear(ctx context.Context, bands int) error {
 	for i := range m.partitions {
-		var pairs []byte
+		var pairs []byte // of all bands
 		for band := range bands {
 			paths, release, err := m.files.Local(ctx, m.fileName(nearBand(band), i))
 			if err != nil {
@@ -521,8 +521,12 @@ func (m *Merge) joinNear(ctx context.Context, bands int) error {
 			}
 			pairs = append(pairs, content...)
 		}
+		list, err := Records(func(use func(record []byte) error) error { return eachRecord(pairs, edgeRecordSize, use) }).sort(edgeRecordSize)
+		if err != nil {
+			return err
+		}
 		last := -1
-		for _, record := range sortRecords(pairs, edgeRecordSize) { // the nearest row comes first
+		for _, record := range list { // the nearest row comes first
 			row := int(binary.BigEndian.Uint64(record))
 			if row == last {
 				continue

@@ -210,7 +210,7 @@ func TestJoinNear(t *testing.T) {
 			record[7], record[19], record[20] = pair[0], pair[1], byte(nearCopy)
 			records = append(records, record...)
 		}
-		if err := m.Gather(t.Context(), Round{Name: nearRound}, partition, records); err != nil {
+		if err := m.Gather(t.Context(), Round{Name: nearRound}, partition, func(use func([]byte) error) error { return eachRecord(records, edgeRecordSize, use) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -64,19 +64,48 @@ func (s *spill) add(index int, record []byte) error {
 }
 
 // records returns the records of a bin. Call it after all records are added.
-func (s *spill) records(index int) ([]byte, error) {
-	b := s.bins[index]
-	if b == nil {
-		return nil, nil
+func (s *spill) records(index int) Records {
+	return func(use func(record []byte) error) error {
+		b := s.bins[index]
+		if b == nil {
+			return nil
+		}
+		buffer := make([]byte, chunkRecords*s.size)
+		for _, at := range b.chunks {
+			if _, err := s.file.ReadAt(buffer, at); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if err := eachRecord(buffer, s.size, use); err != nil {
+				return err
+			}
+		}
+		return eachRecord(b.last, s.size, use)
 	}
-	chunk := chunkRecords * s.size
-	all := make([]byte, len(b.chunks)*chunk, len(b.chunks)*chunk+len(b.last))
-	for i, at := range b.chunks {
-		if _, err := s.file.ReadAt(all[i*chunk:(i+1)*chunk], at); err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
+}
+
+// eachRecord calls the function use for each record of a size.
+func eachRecord(records []byte, size int, use func(record []byte) error) error {
+	for record := range slices.Chunk(records, size) {
+		if err := use(record); err != nil {
+			return err
 		}
 	}
-	return append(all, b.last...), nil
+	return nil
+}
+
+// Records calls the function use for each record that was sent to a task, in any order. The record
+// is valid until use returns. A task may go through its records several times.
+type Records func(use func(record []byte) error) error
+
+// Spool returns the records of a size in chunks. It writes them to a temporary file, which remove
+// removes, because many records may be sent to one task. The function next returns the next chunk,
+// or false after the last one.
+func Spool(next func() (chunk []byte, ok bool), size int) (records Records, remove func(), err error) {
+	all := &spill{size: size}
+	for chunk, ok := next(); ok && err == nil; chunk, ok = next() {
+		err = eachRecord(chunk, size, func(record []byte) error { return all.add(0, record) })
+	}
+	return all.records(0), all.close, err
 }
 
 // close removes the temporary file.
@@ -90,12 +119,18 @@ func (s *spill) close() {
 // sorted holds sorted records.
 type sorted [][]byte
 
-// sortRecords sorts records of a size by their bytes. Records begin with what they are sorted by,
-// in big-endian order, so the result does not depend on the order in which they were sent.
-func sortRecords(records []byte, size int) sorted {
-	list := slices.AppendSeq(make(sorted, 0, len(records)/size), slices.Chunk(records, size))
+// sort returns the records of a size, sorted by their bytes. Records begin with what they are
+// sorted by, in big-endian order, so the result does not depend on the order in which they were
+// sent.
+func (r Records) sort(size int) (sorted, error) {
+	var all []byte
+	err := r(func(record []byte) error {
+		all = append(all, record...)
+		return nil
+	})
+	list := slices.AppendSeq(make(sorted, 0, len(all)/size), slices.Chunk(all, size))
 	slices.SortFunc(list, bytes.Compare)
-	return list
+	return list, err
 }
 
 // WriteTo writes the records.

@@ -36,12 +36,16 @@ func (o otherMachines) Run(ctx context.Context, prefix string, r Round, partitio
 		sent[to] = append(sent[to], append([]byte(nil), record...))
 		return nil
 	}
-	joined := func(list [][]byte) (all []byte) {
+	shuffled := func(list [][]byte) Records {
 		random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-		for _, record := range list {
-			all = append(all, record...)
+		return func(use func(record []byte) error) error {
+			for _, record := range list {
+				if err := use(record); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		return all
 	}
 	tasks := func(n int, to map[int][][]byte, task func(m *Merge, i int) error) error {
 		m, err := OpenMerge(ctx, o, prefix, r)
@@ -60,10 +64,10 @@ func (o otherMachines) Run(ctx context.Context, prefix string, r Round, partitio
 	}
 	err := tasks(partitions, toBins, func(m *Merge, i int) error { return m.Scatter(ctx, r, i, send) })
 	if err == nil {
-		err = tasks(bins, toPartitions, func(m *Merge, i int) error { return m.Match(ctx, r, i, joined(toBins[i]), send) })
+		err = tasks(bins, toPartitions, func(m *Merge, i int) error { return m.Match(ctx, r, i, shuffled(toBins[i]), send) })
 	}
 	if err == nil {
-		err = tasks(partitions, nil, func(m *Merge, i int) error { return m.Gather(ctx, r, i, joined(toPartitions[i])) })
+		err = tasks(partitions, nil, func(m *Merge, i int) error { return m.Gather(ctx, r, i, shuffled(toPartitions[i])) })
 	}
 	return err
 }

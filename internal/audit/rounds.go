@@ -31,9 +31,9 @@ const (
 	binFile    = "bin"      // binCopies of a bin
 )
 
-// recordSizes returns the bytes of a record that is sent to a bin, and of one that is sent to a
+// RecordSizes returns the bytes of a record that is sent to a bin, and of one that is sent to a
 // partition.
-func (m *Merge) recordSizes(r Round) (toBin, toPartition int) {
+func (m *Merge) RecordSizes(r Round) (toBin, toPartition int) {
 	switch r.Name {
 	case exactRound:
 		return hashRecordSize, markRecordSize
@@ -84,40 +84,44 @@ func (m *Merge) Scatter(ctx context.Context, r Round, partition int, send func(b
 	return m.scatterCopies(ctx, partition, send)
 }
 
-// Match runs the task of a bin in a round, with all records that were sent to it, in any order. It
-// calls the function send with the index of a partition and a record.
-func (m *Merge) Match(ctx context.Context, r Round, bin int, records []byte, send func(partition int, record []byte) error) error {
-	toBin, _ := m.recordSizes(r)
-	list := sortRecords(records, toBin)
+// Match runs the task of a bin in a round, with all records that were sent to it. It calls the
+// function send with the index of a partition and a record.
+func (m *Merge) Match(ctx context.Context, r Round, bin int, records Records, send func(partition int, record []byte) error) error {
 	toRow := func(record []byte) error { return send(int(binary.BigEndian.Uint64(record))/m.size, record) }
 	switch r.Name {
 	case exactRound:
-		return matchHashes(list, toRow)
+		return matchHashes(records, toRow)
 	case nearRound:
+		list, err := records.sort(bucketRecordSize)
+		if err != nil {
+			return err
+		}
 		return compareBuckets(list, m.indices, toRow)
 	}
-	return m.matchCopies(ctx, bin, list, toRow)
+	return m.matchCopies(ctx, bin, records, toRow)
 }
 
-// Gather runs the last task of a partition in a round, with all records that were sent to it, in any
-// order.
-func (m *Merge) Gather(ctx context.Context, r Round, partition int, records []byte) error {
-	_, toPartition := m.recordSizes(r)
+// Gather runs the last task of a partition in a round, with all records that were sent to it.
+func (m *Merge) Gather(ctx context.Context, r Round, partition int, records Records) error {
+	_, toPartition := m.RecordSizes(r)
 	name := r.Name
 	if r.Name == nearRound {
 		name = nearBand(r.Band)
 	}
-	err := m.files.Put(ctx, m.fileName(name, partition), sortRecords(records, toPartition))
+	list, err := records.sort(toPartition)
+	if err == nil {
+		err = m.files.Put(ctx, m.fileName(name, partition), list)
+	}
 	if err != nil || r.Name != exactRound {
 		return err
 	}
-	return m.countSketches(ctx, partition, len(records) > 0)
+	return m.countSketches(ctx, partition, len(list) > 0)
 }
 
 // runHere returns a function that runs a round on this machine. It writes temporary files to dir.
 func (m *Merge) runHere(dir string) func(ctx context.Context, r Round) error {
 	return func(ctx context.Context, r Round) error {
-		toBin, toPartition := m.recordSizes(r)
+		toBin, toPartition := m.RecordSizes(r)
 		bins, partitions := &spill{dir: dir, size: toBin}, &spill{dir: dir, size: toPartition}
 		defer bins.close()
 		defer partitions.close()
@@ -126,21 +130,13 @@ func (m *Merge) runHere(dir string) func(ctx context.Context, r Round) error {
 			return err
 		}
 		err = inParallel(m.bins, func(i int) error {
-			records, err := bins.records(i)
-			if err != nil {
-				return err
-			}
-			return m.Match(ctx, r, i, records, partitions.add)
+			return m.Match(ctx, r, i, bins.records(i), partitions.add)
 		})
 		if err != nil {
 			return err
 		}
 		return inParallel(len(m.partitions), func(i int) error {
-			records, err := partitions.records(i)
-			if err != nil {
-				return err
-			}
-			return m.Gather(ctx, r, i, records)
+			return m.Gather(ctx, r, i, partitions.records(i))
 		})
 	}
 }

@@ -149,7 +149,8 @@ func simulateBin(t *testing.T, total int) {
 			binary.BigEndian.PutUint64(record[16:], uint64(row))
 			records = append(records, record[:]...)
 		}
-		err := m.Match(t.Context(), Round{Name: exactRound}, 0, records, func(int, []byte) error {
+		all := func(use func(record []byte) error) error { return eachRecord(records, hashRecordSize, use) }
+		err := m.Match(t.Context(), Round{Name: exactRound}, 0, all, func(int, []byte) error {
 			found++
 			return nil
 		})
