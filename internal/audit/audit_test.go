@@ -175,7 +175,18 @@ func finishAudit(t *testing.T, list []*File) (dir string, a *Audit) {
 // shownResults returns the results of an audit with those that only its report needs, as text.
 func shownResults(t *testing.T, a *Audit) string {
 	t.Helper()
-	text, err := json.Marshal([]any{a.Audit, a.folders, a.mapped, a.cautions})
+	rows := slices.Clone(a.HighestScoring)
+	for _, r := range a.mapped {
+		rows = append(rows, r.Row)
+	}
+	for _, l := range a.LabelErrors {
+		rows = append(rows, l.MostSuspicious...)
+	}
+	var shown []any
+	for _, r := range rows {
+		shown = append(shown, r.Folder, r.Shown)
+	}
+	text, err := json.Marshal([]any{a.Audit, a.folders, a.mapped, a.cautions, shown})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -307,16 +307,22 @@ type storedRow struct {
 	Row                     Row
 	Class, Label, Suggested []int
 	Confidence              []JSONFloat
+	// Shown is 0, or the number of the retained row that has Row.Shown, counted from 1.
+	Shown int
 }
 
-func storeRow(r Row) storedRow {
-	s := storedRow{r, listOf(r.Class), listOf(r.Label), listOf(r.Suggested), listOf(r.Confidence)}
-	s.Row.Class, s.Row.Label, s.Row.Suggested, s.Row.Confidence = nil, nil, nil, nil
+func storeRow(r Row, retained []retainedRow) storedRow {
+	s := storedRow{Row: r, Class: listOf(r.Class), Label: listOf(r.Label), Suggested: listOf(r.Suggested), Confidence: listOf(r.Confidence)}
+	s.Shown = 1 + slices.IndexFunc(retained, func(k retainedRow) bool { return r.Shown != nil && k.Shown == r.Shown })
+	s.Row.Class, s.Row.Label, s.Row.Suggested, s.Row.Confidence, s.Row.Shown = nil, nil, nil, nil, nil
 	return s
 }
 
-func (s storedRow) row() Row {
+func (s storedRow) row(retained []retainedRow) Row {
 	s.Row.Class, s.Row.Label, s.Row.Suggested, s.Row.Confidence = pointerTo(s.Class), pointerTo(s.Label), pointerTo(s.Suggested), pointerTo(s.Confidence)
+	if s.Shown > 0 {
+		s.Row.Shown = retained[s.Shown-1].Shown
+	}
 	return s.Row
 }
 
@@ -334,37 +340,38 @@ func pointerTo[T any](list []T) *T {
 	return &list[0]
 }
 
-func storeRows(list []Row) (stored []storedRow) {
+func storeRows(list []Row, retained []retainedRow) (stored []storedRow) {
 	for _, r := range list {
-		stored = append(stored, storeRow(r))
+		stored = append(stored, storeRow(r, retained))
 	}
 	return stored
 }
 
-func rowList(stored []storedRow) (list []Row) {
+func rowList(stored []storedRow, retained []retainedRow) (list []Row) {
 	for _, s := range stored {
-		list = append(list, s.row())
+		list = append(list, s.row(retained))
 	}
 	return list
 }
 
 // state returns what the tally counted.
 func (t *tally) state() tallyState {
+	retained := &t.scores.retained
 	s := tallyState{DistinctWidths: t.distinctWidths, Groups: t.groups, Reasons: t.reasonGroups, Highest: map[int]storedRow{}, Mapped: map[int]storedRow{}, MapReasons: map[int]string{}}
 	for k, interval := range t.a.Intervals {
-		s.Intervals = append(s.Intervals, intervalState{interval.WithTarget, interval.Covered, t.widths[k], storeRows(interval.Widest)})
+		s.Intervals = append(s.Intervals, intervalState{interval.WithTarget, interval.Covered, t.widths[k], storeRows(interval.Widest, nil)})
 	}
 	if t.a.FitDuplicates != nil {
 		s.FitDuplicates = *t.a.FitDuplicates
 	}
 	for i, r := range t.a.HighestScoring {
 		if r.Key != "" {
-			s.Highest[i] = storeRow(r)
+			s.Highest[i] = storeRow(r, retained.Worst)
 		}
 	}
 	for i, r := range t.a.mapped {
 		if r.Key != "" {
-			s.Mapped[i], s.MapReasons[i] = storeRow(r.Row), r.ReasonGroup
+			s.Mapped[i], s.MapReasons[i] = storeRow(r.Row, retained.Worst), r.ReasonGroup
 		}
 	}
 	if t.a.Copies != nil {
@@ -373,33 +380,34 @@ func (t *tally) state() tallyState {
 		}
 	}
 	for _, l := range t.labels {
-		s.Labels = append(s.Labels, labelState{l.confusions, l.order, storeRows(l.result.MostSuspicious)})
+		s.Labels = append(s.Labels, labelState{l.confusions, l.order, storeRows(l.result.MostSuspicious, retained.Labels)})
 	}
 	return s
 }
 
 // restore sets what another tally of the set counted.
 func (t *tally) restore(s tallyState) {
+	retained := &t.scores.retained
 	t.distinctWidths, t.groups, t.reasonGroups = s.DistinctWidths, s.Groups, s.Reasons
 	for k, from := range s.Intervals {
 		interval := &t.a.Intervals[k]
-		interval.WithTarget, interval.Covered, interval.Widest, t.widths[k] = from.WithTarget, from.Covered, rowList(from.Widest), from.Widths
+		interval.WithTarget, interval.Covered, interval.Widest, t.widths[k] = from.WithTarget, from.Covered, rowList(from.Widest, nil), from.Widths
 	}
 	if t.a.FitDuplicates != nil {
 		*t.a.FitDuplicates = s.FitDuplicates
 	}
 	for i, r := range s.Highest {
-		t.a.HighestScoring[i] = r.row()
+		t.a.HighestScoring[i] = r.row(retained.Worst)
 	}
 	for i, r := range s.Mapped {
-		t.a.mapped[i] = MapRow{Row: r.row(), ReasonGroup: s.MapReasons[i]}
+		t.a.mapped[i] = MapRow{Row: r.row(retained.Worst), ReasonGroup: s.MapReasons[i]}
 	}
 	for i, keys := range s.Keys {
 		t.a.Copies.MostCopied[i].Keys = keys
 	}
 	for i, from := range s.Labels {
 		l := t.labels[i]
-		l.order, l.result.MostSuspicious = from.Order, rowList(from.Rows)
+		l.order, l.result.MostSuspicious = from.Order, rowList(from.Rows, retained.Labels)
 		if from.Confusions != nil {
 			l.confusions = from.Confusions
 		}

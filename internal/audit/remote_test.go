@@ -2,11 +2,14 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // otherMachines runs the tasks of a merge as other machines would: they open the merge, get records
@@ -76,9 +79,21 @@ func (o otherMachines) Run(ctx context.Context, prefix string, r Round, partitio
 // partitions, and if other machines merge these.
 func checkPartitions(t *testing.T, list []*File, a *Audit) {
 	t.Helper()
-	rows, want := a.Inputs/3+1, shownResults(t, a)
 	here, there := t.TempDir(), t.TempDir()
-	to := Output{Dir: here, FileRows: rows, Page: func(io.Writer, *Audit) error { return nil }}
+	zero := 0.
+	look := func(_ context.Context, _ string, rows []int, _ blas32.General, _ bool) (list []Shown, err error) {
+		for _, row := range rows {
+			list = append(list, Shown{Cells: []Cell{{Column: "zero", Number: &zero}, {Column: "row", Text: fmt.Sprint(row)}}})
+		}
+		return list, nil
+	}
+	to := Output{Dir: t.TempDir(), Look: &Look{Rows: look}, Page: func(io.Writer, *Audit) error { return nil }}
+	whole, err := Finish(t.Context(), list, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := shownResults(t, whole)
+	to.Dir, to.FileRows = here, a.Inputs/3+1
 	finish := func() {
 		t.Helper()
 		if a, err := Finish(t.Context(), list, to); err != nil {
