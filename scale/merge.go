@@ -167,6 +167,10 @@ func (t *mergeTask) run(ctx context.Context, task func(*audit.Merge) error) erro
 	err := open.err
 	if err == nil {
 		err = task(open.merge)
+	} else { // the runner repeats the task, and storage may answer then
+		mergesMu.Lock()
+		delete(merges, key)
+		mergesMu.Unlock()
 	}
 	if err != nil && ctx.Err() == nil {
 		files.Put(ctx, t.Prefix+failedFile, bytes.NewBufferString(err.Error()))
